@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,7 +57,7 @@ class Restante(Server):
     def missing(cls) -> str | None:
         return None if find_spec("uvicorn") else "not installed: restante[server]"
 
-    def __init__(self, folder: Path, *, store: str | None = None) -> None:
+    def __init__(self, folder: Path, *, store: str | None = None, options: Sequence[str] = ()) -> None:
         self.data = folder / "data"
         command: list[str | Path] = [
             sys.executable,
@@ -71,6 +71,7 @@ class Restante(Server):
             "--data",
             self.data,
             *(() if store is None else ("--store", store)),
+            *options,
         ]
         self._process = Process(command, folder)
         with self._process.stopped_on_failure():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,17 @@ def resident_bytes(of: int | None = None) -> int:
 def processor_seconds(of: int) -> float:
     """What a process and those that it started have used so far, in all their threads, in the program and for it."""
     return sum(map(_ticks, _family(of))) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds_by(of: int, kinds: Sequence[str]) -> dict[str, float]:
+    """As `processor_seconds`, of the descendants whose last argument begins with a kind, by kind."""
+    found = dict.fromkeys(kinds, 0.0)
+    for pid in _family(of):
+        last = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").rpartition(b"\0")[2].decode(errors="replace")
+        for kind in kinds:
+            if last.startswith(kind):
+                found[kind] += _ticks(pid) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _ticks(pid: int) -> int:

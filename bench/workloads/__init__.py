@@ -40,6 +40,7 @@ WIRE_ORDER = (
     "wire_beside_bulk",
     "wire_emptied",
     "wire_store",
+    "wire_shards",
     "wire_idempotent",
     "wire_batches",
     "wire_feed",
@@ -61,6 +62,7 @@ WIRE_ALONE = frozenset(
     {
         "wire_idempotent",
         "wire_processor_time",
+        "wire_shards",
         "wire_feed_beside",
         "wire_groups",
         "wire_actions",

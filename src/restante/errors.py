@@ -29,6 +29,8 @@
     ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
     ├── ProducerUnknown            producer_unknown
     ├── JobUnknown                 job_unknown             no run of the job was reported, or it was forgotten
+    ├── NodeUnknown                node_unknown
+    ├── LastNode                   last_node               nobody could take the shards of this node
     ├── BatchUnknown               batch_unknown
     ├── BatchSealed                batch_sealed            nothing more can be added
     ├── BatchKeyUsed               batch_key_used          another open batch has this key, and is named
@@ -223,6 +225,14 @@ class SourceUnknown(RestanteError):
 
 class JobUnknown(RestanteError):
     code = "job_unknown"
+
+
+class NodeUnknown(RestanteError):
+    code = "node_unknown"
+
+
+class LastNode(RestanteError):
+    code = "last_node"
 
 
 class BatchUnknown(RestanteError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from restante.calls.actions import ListPoison, ReadAction, ReportOutcomes, SendAction, SendActions
@@ -74,8 +73,6 @@ def outcome(number: int, state: OutcomeState = OutcomeState.DONE, **given: Any) 
     """One that says why, where it must."""
     if state in (OutcomeState.POISONED, OutcomeState.FAILED):
         given.setdefault("problem", WorkProblem("broken", "It broke."))
-    if isinstance(given.get("result"), bytes):
-        given["result"] = msgspec.Raw(given["result"])
     return WorkOutcome(sequence_number=number, state=state, attempts=given.pop("attempts", 1), **given)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import restante
@@ -75,7 +74,7 @@ def test_something_is_done_and_its_outcome_waited_for(hub: sync.Hub) -> None:
     doer = Doer(hub, "acting", "greet")
     accepted = hub.act("greet", concerns="ada", data={"name": "Ada"}, id="hello")
     assert (accepted.state, accepted.declared) == (ActionState.ACCEPTED, True)
-    doing = threading.Thread(target=lambda: doer.do(result=msgspec.Raw(b'{"said":"hello"}')))
+    doing = threading.Thread(target=lambda: doer.do(result=b'{"said":"hello"}'))
     doing.start()
     found = hub.outcome("hello", concerns="ada", wait=20)
     doing.join()

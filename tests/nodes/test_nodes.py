@@ -169,3 +169,24 @@ def test_without_the_secret_a_node_gets_nothing(start: START) -> None:
     ada = start("a")
     with pytest.raises(Unavailable), restante.connect(f"http://{ada.peer}", timeout=5) as hub:
         hub.producer.send([restante.Message(recipient="x", text="x")])
+
+
+def test_the_map_says_who_has_what_and_a_drained_node_gives_all_away(start: START) -> None:
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    wire = Wire(ada.url)
+    found = wire.get("/v1/nodes").json()
+    assert (found["partition_count"], [own["first"] for own in found["shards"]]) == (PARTITIONS, [0, 4, 8, 12])
+    assert {own["node"]: own["address"] for own in found["nodes"]} == {"a": ada.url, "b": bob.url}
+    wait_until(lambda: {own["node"] for own in wire.get("/v1/nodes").json()["shards"]} == {"a", "b"})
+    assert wire("POST", "/v1/nodes/nobody/drain").problem["code"] == "node_unknown"
+    planned = wire("POST", "/v1/nodes/b/drain?dry_run=true").json()
+    assert (planned["state"], planned["shards"]) == ("serving", bob.shards)
+    assert wire("POST", "/v1/nodes/b/drain").json()["state"] == "draining"
+    wait_until(lambda: ada.shards == list(range(SHARDS)) and bob.shards == [])
+    refused = wire("POST", "/v1/nodes/a/drain")
+    assert (refused.status, refused.problem["code"]) == (409, "last_node")
+    other = Wire(bob.url)
+    assert other.publish({"recipient": "x", "data": "x"}).status == 201
+    for own in (wire, other):
+        own.close()

@@ -98,6 +98,7 @@ ALLOWED = {
     "POST /v1/actions": "po",
     "GET /v1/actions/{action}": "prxwo",
     "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
+    "POST /v1/groups/{group}/outcomes": "wo",
     "GET /v1/groups/{group}/poison": "wo",
     "POST /v1/groups/{group}/poison/{id}/again": "o",
     "DELETE /v1/groups/{group}/poison/{id}": "o",
@@ -107,6 +108,9 @@ ALLOWED = {
     "GET /v1/settings": "o",
     "GET /v1/live": "o",
     "GET /v1/whoami": EVERYBODY,
+    "GET /v1/nodes": EVERYBODY,
+    "POST /v1/nodes/{node}/drain": "o",
+    "GET /v1/rounds": "o",
     "GET /v1/tokens": "o",
     "POST /v1/tokens": "o",
     "DELETE /v1/tokens/{token}": "o",
@@ -128,6 +132,7 @@ PLACES = {
     "{job}": "nightly-run",
     "{run}": "7",
     "{token}": "nosuchid",
+    "{node}": "elsewhere",
 }
 
 

@@ -21,6 +21,7 @@ from tests.server.wire import Wire
 SHORT, LONG = {"Content-Type": "application/json"}, {"Content-Type": "application/json; charset=utf-8"}
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, groups=GroupSettings(heartbeat_seconds=600))
 OUTCOMES = "/v1/groups/g/partitions/0/outcomes"
+JOINT = "/v1/groups/g/outcomes"
 
 
 @pytest.fixture
@@ -112,6 +113,11 @@ def test_what_is_told_of_an_action_is_what_the_hub_has(wire: Wire, ways: list[bo
         (OUTCOMES, {"generation": 7, "outcomes": [{"sequence_number": 1, "state": "done", "attempts": -1}]}),
         ("/v1/groups/nobody/partitions/0/outcomes", {"generation": 7, "outcomes": []}),
         ("/v1/groups/g/partitions/99/outcomes", {"generation": 7, "outcomes": []}),
+        (JOINT, {"partitions": []}),
+        (JOINT, {"partitions": [{"partition": 0, "generation": -7}]}),
+        (JOINT, {"partitions": [{"partition": 0, "generation": 7, "what": 1}]}),
+        (JOINT, {"partitions": [{"partition": 0, "generation": 7}] * 2}),
+        ("/v1/groups/nobody/outcomes", {"partitions": [{"partition": 0, "generation": 7}]}),
     ],
     ids=str,
 )
@@ -151,6 +157,31 @@ def test_the_same_action_again_is_answered_as_it_is_now_and_a_report_is_taken(
     assert ways == [True, True]
 
 
+def test_a_joint_report_is_taken_the_same_on_both_ways(wire: Wire, member: dict[str, Any], ways: list[bool]) -> None:
+    wire("POST", "/v1/actions/known", b'{"concerns":"j","id":"joint"}', headers=LONG)
+    path = f"/v1/groups/g/members/{member['member_id']}/next"
+    page = wire("POST", path, {"after": member["partitions"]}).json()["pages"][0]
+    number = next(row["sequence_number"] for row in page["changes"] if row["id"] == "joint")
+    done = {"sequence_number": number, "state": "done", "attempts": 1, "result": {"a": [1]}}
+    generation = page["generation"]
+    report = {"partitions": [{"partition": 0, "generation": generation, "outcomes": [done]}]}
+    taken, known = both(wire, JOINT, report)
+    (first,), (second,) = taken.json()["partitions"], known.json()["partitions"]
+    assert (first["report"]["taken"], second["report"]["known"]) == (1, 1)
+    assert taken.headers.keys() == known.headers.keys()
+    assert wire.get("/v1/actions/joint").json()["result"] == {"a": [1]}
+    stale = {"partitions": [{"partition": 0, "generation": generation - 1, "outcomes": [done]}]}
+    short, long = both(wire, JOINT, stale)
+    assert plain(short) == plain(long)
+    assert (short.status, short.json()["partitions"][0]["problem"]["code"]) == (200, "generation_stale")
+    lost = {"partitions": [{"partition": 0, "generation": generation}, {"partition": 7, "generation": 1}]}
+    short, long = both(wire, JOINT, lost)
+    assert plain(short) == plain(long)
+    codes = [one.get("problem", {}).get("code") for one in short.json()["partitions"]]
+    assert codes == [None, "partition_unknown"]
+    assert (ways[0], ways[1], ways[-1]) == (True, False, True), "what has ended is not remembered"
+
+
 def test_tokens_count_on_the_short_way(tmp_path: Path, ways: list[bool]) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
@@ -166,8 +197,11 @@ def test_tokens_count_on_the_short_way(tmp_path: Path, ways: list[bool]) -> None
         assert worker("POST", "/v1/actions/known", b'{"concerns":"x"}', headers=SHORT).status == 403
         report = json.dumps({"generation": generation, "outcomes": []}).encode()
         assert worker("POST", OUTCOMES, report, headers=SHORT).status == 200
+        joint = json.dumps({"partitions": [{"partition": 0, "generation": generation}]}).encode()
+        assert worker("POST", JOINT, joint, headers=SHORT).status == 200
         for wrong in (stranger, publisher):
             assert wrong("POST", OUTCOMES, report, headers=SHORT).status == 403
+            assert wrong("POST", JOINT, joint, headers=SHORT).status == 403
         for each in (publisher, worker, stranger):
             each.close()
     assert True in ways

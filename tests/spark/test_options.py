@@ -39,6 +39,8 @@ def struct_of(ddl: str) -> StructType:
         ({"startingPosition": '{"0": "x"}'}, "a position for each partition"),
         ({"startingPosition": '{"0": -1}'}, "a position for each partition"),
         ({"positions": "[]"}, "a position for each partition"),
+        ({"group": "g", "startingPosition": "earliest"}, "say group or startingPosition, not both"),
+        ({"group": " "}, "The option group must be a text"),
     ],
 )
 def test_an_option_for_reading_that_is_wrong_is_named(options: dict[str, str], said: str) -> None:

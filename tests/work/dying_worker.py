@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 from restante.client.transport.link import AsyncLink
 from restante.model.groups.group_answers import NextAnswer
@@ -36,7 +37,7 @@ class Death:
 def main(url: str, step: str, count: str) -> None:
     death = Death(step, int(count))
     ledger_app.passed = death.passed
-    join, took, reported = WorkLease._join, WorkReader._took, reports.report_answer
+    join, took, reported = WorkLease._join, WorkReader._took, reports.report_answers
 
     def joining(self: WorkLease, sent: float) -> None:
         join(self, sent)
@@ -48,17 +49,18 @@ def main(url: str, step: str, count: str) -> None:
             death.passed("read")
         return count
 
-    async def reporting(link: AsyncLink, group: str, report: OutcomeReport) -> ReportAnswer:
-        if report.outcomes:
+    async def reporting(link: AsyncLink, group: str, together: Sequence[OutcomeReport]) -> list[ReportAnswer]:
+        any_ended = any(report.outcomes for report in together)
+        if any_ended:
             death.passed("reporting")
-        given = await reported(link, group, report)
-        if report.outcomes:
+        given = await reported(link, group, together)
+        if any_ended:
             death.passed("reported")
         return given
 
     WorkLease._join = joining  # type: ignore[method-assign]
     WorkReader._took = taking  # type: ignore[method-assign]
-    vars(runner)["report_answer"] = reporting
+    vars(runner)["report_answers"] = reporting
     sys.exit(work(ledger_app.app, WorkerPlace(hub=url)))
 
 

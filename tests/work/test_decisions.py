@@ -15,8 +15,9 @@ from restante.model.work.results import (
     OutcomeReport,
     OutcomeState,
     WorkOutcome,
+    sent_together,
 )
-from restante.model.work.rules import PROBLEM_BYTES_MAX, RESULT_BYTES_MAX, ActionRule, WorkPolicy
+from restante.model.work.rules import PROBLEM_BYTES_MAX, REPORT_OUTCOMES_MAX, RESULT_BYTES_MAX, ActionRule, WorkPolicy
 from tests.work.hub_model import HUB_AHEAD, HubModel, PartitionModel
 
 PASSING = AttemptPassing(detail="not now")
@@ -185,6 +186,49 @@ def test_outcomes_are_gathered_for_five_milliseconds() -> None:
     (report,) = bench.core.reports(bench.now)
     assert len(report.outcomes) == 2
     assert bench.core.reports(bench.now) == []  # one at a time
+
+
+def test_what_other_partitions_have_to_say_goes_with_a_report_that_is_due() -> None:
+    bench = Bench(partitions=3)
+    bench.hub.publish(1, "b")
+    bench.publish("a")
+    first, second = bench.begin()
+    bench.end(first, DONE)
+    bench.now += 0.004
+    bench.end(second, DONE)
+    bench.now += 0.001
+    reports = bench.core.reports(bench.now)
+    assert sorted((report.partition, len(report.outcomes)) for report in reports) == [(0, 1), (1, 1)]
+    assert bench.core.reports(bench.now) == []
+    assert sent_together(reports) == [reports]
+
+
+def test_a_report_that_failed_waits_for_its_own_time_and_holds_no_other() -> None:
+    bench = Bench(partitions=2)
+    bench.hub.publish(1, "b")
+    bench.publish("a")
+    for attempt in bench.begin():
+        bench.end(attempt, DONE)
+    bench.now += 0.005
+    one, other = bench.core.reports(bench.now)
+    bench.core.report_failed(one, bench.now)
+    bench.hub.take(other)
+    bench.core.report_taken(other, bench.now)
+    bench.hub.publish(other.partition, "c")
+    bench.read()
+    (attempt,) = bench.begin()
+    bench.end(attempt, DONE)
+    assert [report.partition for report in bench.report()] == [other.partition]
+
+
+def test_reports_share_a_request_up_to_its_bound_of_outcomes() -> None:
+    done = WorkOutcome(sequence_number=1, state=OutcomeState.DONE, attempts=1)
+    reports = [
+        OutcomeReport(partition=number, generation=1, outcomes=(done,) * count)
+        for number, count in enumerate([REPORT_OUTCOMES_MAX - 1, 1, 0, 1, REPORT_OUTCOMES_MAX, 0])
+    ]
+    assert [[report.partition for report in own] for own in sent_together(reports)] == [[0, 1, 2], [3], [4, 5]]
+    assert sent_together([]) == []
 
 
 def test_a_report_that_is_not_answered_is_made_again_the_same_until_it_is_taken() -> None:

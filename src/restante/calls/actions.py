@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from restante.calls.call import Call, Count, Number, Seconds
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.actions.action_answers import (
+    AcceptedActions,
+    ActionStatus,
+    OutcomesReported,
+    OutcomesTaken,
+    PoisonPage,
+)
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.work.results import WorkOutcome
 
@@ -46,6 +52,12 @@ class ReportOutcomes(Call[OutcomesTaken], frozen=True):
     position: Number | None = None
     release: bool | None = None
     """Whether a partition that is to be given up goes on with this; None: if its holder was told before."""
+
+
+class ReportEach(Call[OutcomesReported], frozen=True):
+    """Reports of several partitions at once, each taken or refused by itself; what is taken goes into one commit."""
+
+    reports: Sequence[ReportOutcomes]
 
 
 class ListPoison(Call[PoisonPage], frozen=True):

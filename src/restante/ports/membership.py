@@ -29,6 +29,7 @@ class ShardRow(NamedTuple):
     """The session of a node."""
     heir: str | None
     """The session of the node that is to take it when its owner has let go of it."""
+    fence: int
 
 
 class StoreSurvey(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import InvalidRequest
-from restante.limits import ACTIONS_AT_ONCE_MAX, OUTCOMES_AT_ONCE_MAX
+from restante.limits import ACTIONS_AT_ONCE_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, OUTCOMES_AT_ONCE_MAX
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.work.results import OutcomeState, WorkOutcome, WorkProblem
 from restante.wire.json_values import Body, compact, utf8_body
@@ -71,9 +71,24 @@ class OutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     release: bool | None = None
 
 
+class PartitionOutcomesBody(OutcomesBody, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The same of one partition among several."""
+
+    partition: Annotated[int, Meta(ge=0)]
+
+
+class JointOutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of actions of several partitions."""
+
+    partitions: Annotated[
+        tuple[PartitionOutcomesBody, ...], Meta(min_length=1, max_length=GROUP_PARTITIONS_AT_ONCE_MAX)
+    ]
+
+
 _action_decoder = msgspec.json.Decoder(ActionBody)
 _actions_decoder = msgspec.json.Decoder(ActionsBody)
 _outcomes_decoder = msgspec.json.Decoder(OutcomesBody)
+_joint_decoder = msgspec.json.Decoder(JointOutcomesBody)
 _encoder = msgspec.json.Encoder()
 
 
@@ -101,6 +116,18 @@ def read_outcomes(body: Body) -> OutcomesBody:
     return sent
 
 
+def read_reports(group: str, body: Body) -> ReportEach:
+    """The reports of several partitions of a group."""
+    sent: JointOutcomesBody = _decoded(_joint_decoder, body)
+    return ReportEach([report_of(group, own.partition, own) for own in sent.partitions])
+
+
+def report_of(group: str, partition: int, sent: OutcomesBody) -> ReportOutcomes:
+    return ReportOutcomes(
+        group, partition, sent.generation, outcomes_of(sent), position=sent.position, release=sent.release
+    )
+
+
 def outcomes_of(sent: OutcomesBody) -> list[WorkOutcome]:
     """The outcomes of a report as values."""
     return [
@@ -108,7 +135,7 @@ def outcomes_of(sent: OutcomesBody) -> list[WorkOutcome]:
             sequence_number=own.sequence_number,
             state=own.state,
             attempts=own.attempts,
-            result=None if own.result is UNSET else own.result,
+            result=None if own.result is UNSET else bytes(own.result),
             location=own.location,
             problem=None if own.problem is None else WorkProblem(own.problem.code, own.problem.detail),
             next_attempt_at=_seconds("next_attempt_at", own.next_attempt_at),
@@ -144,15 +171,25 @@ def action_json(wanted: WantedAction, *, named: bool) -> dict[str, object]:
     return {**said, **{name: value for name, value in optional.items() if value is not None}}
 
 
-def outcomes_json(
-    generation: int,
-    outcomes: Sequence[WorkOutcome],
-    position: int | None,
-    release: bool | None,  # noqa: FBT001
-) -> bytes:
+def report_json(call: ReportOutcomes) -> bytes:
     """A report as it is sent."""
-    sent = tuple([_outcome_body(outcome) for outcome in outcomes])
-    return _encoder.encode(OutcomesBody(generation=generation, outcomes=sent, position=position, release=release))
+    return _encoder.encode(OutcomesBody(**_said(call)))
+
+
+def reports_json(call: ReportEach) -> bytes:
+    """The reports of several partitions as they are sent."""
+    parts = [PartitionOutcomesBody(partition=own.partition, **_said(own)) for own in call.reports]
+    return _encoder.encode(JointOutcomesBody(partitions=tuple(parts)))
+
+
+def _said(call: ReportOutcomes) -> dict[str, Any]:
+    outcomes = tuple([_outcome_body(outcome) for outcome in call.outcomes])
+    return {
+        "generation": call.generation,
+        "outcomes": outcomes,
+        "position": call.position,
+        "release": call.release,
+    }
 
 
 def _outcome_body(outcome: WorkOutcome) -> OutcomeBody:
@@ -161,7 +198,7 @@ def _outcome_body(outcome: WorkOutcome) -> OutcomeBody:
         sequence_number=outcome.sequence_number,
         state=outcome.state,
         attempts=outcome.attempts,
-        result=UNSET if outcome.result is None else outcome.result,
+        result=UNSET if outcome.result is None else Raw(outcome.result),
         location=outcome.location,
         problem=None if problem is None else ProblemBody(code=problem.code, detail=problem.detail),
         begun_at=_time(outcome.begun_at),

@@ -21,7 +21,7 @@ from restante.model.groups.group_answers import Assigned, GroupStatus, Running
 from restante.model.groups.leases import lease_seconds
 from restante.model.work.core import WorkAttempt, WorkCore
 from restante.model.work.counts import WorkCounts
-from restante.model.work.results import AttemptPassing, OutcomeReport
+from restante.model.work.results import AttemptPassing, OutcomeReport, sent_together
 from restante.work.app import App, Hook
 from restante.work.attempt_log import log_attempt, log_fenced, log_stuck, log_unknown
 from restante.work.attempts import ThreadStuck, attempted
@@ -30,7 +30,7 @@ from restante.work.job import current_job, job_of
 from restante.work.lease import WorkLease
 from restante.work.once.dialogue import Fenced
 from restante.work.reader import WorkReader
-from restante.work.reports import ReportAnswer, report_answer
+from restante.work.reports import ReportAnswer, report_answers
 
 LOOK_SECONDS = 0.5
 """While it stops, a worker looks so often whether it has to wait any longer."""
@@ -201,8 +201,8 @@ class WorkRunner:
         self.core.suspended = self.lease.is_silent()
         for attempt in self.core.begin(now):
             self._spawn(self._attempt(attempt))
-        for report in self.core.reports(now):
-            self._spawn(self._report(report))
+        for reports in sent_together(self.core.reports(now)):
+            self._spawn(self._report(reports))
         log_unknown(self.core.counts, self._unknown_told)
         self._reader.look()
         if self._stopping:
@@ -270,16 +270,17 @@ class WorkRunner:
         self.core.ended(attempt.attempt_id, AttemptPassing(detail="fenced"), now=self._monotonic())
         self.lease.beat_now()
 
-    async def _report(self, report: OutcomeReport) -> None:
-        answer = await report_answer(self._link, self.app.name, report)
+    async def _report(self, reports: Sequence[OutcomeReport]) -> None:
+        answers = await report_answers(self._link, self.app.name, reports)
         now = self._monotonic()
-        if answer is ReportAnswer.TAKEN:
-            self.core.report_taken(report, now)
-        elif answer is ReportAnswer.STALE:
-            self.core.report_stale(report)
-            self.lease.beat_now()
-        else:
-            self.core.report_failed(report, now)
+        for report, answer in zip(reports, answers, strict=True):
+            if answer is ReportAnswer.TAKEN:
+                self.core.report_taken(report, now)
+            elif answer is ReportAnswer.STALE:
+                self.core.report_stale(report)
+                self.lease.beat_now()
+            else:
+                self.core.report_failed(report, now)
         self.wake()
 
     def _running(self) -> list[Running]:

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from restante.assembly import SharedStore
     from restante.server.nodes.node_service import NodePlan
@@ -46,7 +48,7 @@ def serve_node(
     spare_the_collector()
     allow_connections()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(plan, folder, settings, bound, places, insecure=insecure, started=started))
+        runner.run(_serve(plan, folder, settings, bound, places, started))
 
 
 async def _serve(
@@ -55,14 +57,12 @@ async def _serve(
     settings: Settings,
     bound: socket.socket,
     places: Mapping[tuple[str, ...], str],
-    *,
-    insecure: bool,
     started: Callable[[str], None],
 ) -> None:
     from restante.cli.serving.console import mount_console
     from restante.server.nodes.node_service import NodeService
 
-    service = NodeService(plan, folder, settings, bound, places, insecure=insecure)
+    service = NodeService(plan, folder, settings, bound, places)
     mount_console(service)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, service.drain)
@@ -138,15 +138,10 @@ def _secret(cluster: ClusterSettings) -> bytes:
 
 def _digest(settings: Settings, tokens: str, key: int) -> str:
     """The same in all nodes that are set up alike; it tells nothing else."""
-    import msgspec
+    from restante.hub.door.node_calls import settings_digest
 
-    alike = msgspec.structs.replace(
-        settings,
-        server=msgspec.structs.replace(settings.server, host="localhost", port=0, log="auto", log_level="info"),
-        cluster=type(settings.cluster)(),
-        store_password_file=None,
-    )
-    content = msgspec.json.encode((alike, tokens), order="deterministic")
+    alike = msgspec.structs.replace(settings, cluster=type(settings.cluster)(), store_password_file=None)
+    content = f"{settings_digest(alike, key)} {tokens}".encode()
     return hashlib.blake2b(content, key=key.to_bytes(8, "big"), digest_size=8).hexdigest()
 
 

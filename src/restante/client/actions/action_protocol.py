@@ -16,6 +16,7 @@ from restante.calls.actions import (
     ListPoison,
     ReadAction,
     RepeatPoison,
+    ReportEach,
     ReportOutcomes,
     SendAction,
     SendActions,
@@ -28,11 +29,18 @@ from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, whole_number
 from restante.client.transport.retries import answered
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.errors import InvalidRequest
+from restante.model.actions.action_answers import (
+    AcceptedActions,
+    ActionStatus,
+    OutcomesReported,
+    OutcomesTaken,
+    PoisonPage,
+)
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.columns.few_ids import made_ids
-from restante.wire.action_bodies import action_json, outcomes_json
+from restante.wire.action_bodies import action_json, report_json, reports_json
 
 _encoder = msgspec.json.Encoder()
 _HEADERS = {CORRELATION_PROPERTY: "Restante-Correlation-Id", TRACE_PROPERTY: "traceparent"}
@@ -96,9 +104,18 @@ def show(terms: Terms, call: ReadAction) -> Dialogue[ActionStatus]:
 def report(terms: Terms, call: ReportOutcomes) -> Dialogue[OutcomesTaken]:
     partition = whole_number("A partition", call.partition)
     path = f"/v1/groups/{segment(call.group, 'group')}/partitions/{partition}/outcomes"
-    body = outcomes_json(call.generation, call.outcomes, call.position, call.release)
-    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=report_json(call))
     return value_of((yield from done(terms, request, 200)), OutcomesTaken, terms.address)
+
+
+def report_each(terms: Terms, call: ReportEach) -> Dialogue[OutcomesReported]:
+    """Of one group: it stands in the path."""
+    groups = {own.group for own in call.reports}
+    if len(groups) != 1:
+        raise InvalidRequest("Reports that are sent together are of one group.", field="reports")
+    path = f"/v1/groups/{segment(groups.pop(), 'group')}/outcomes"
+    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=reports_json(call))
+    return value_of((yield from done(terms, request, 200)), OutcomesReported, terms.address)
 
 
 def poison(terms: Terms, call: ListPoison) -> Dialogue[PoisonPage]:
@@ -128,4 +145,5 @@ DIALOGUES: Dialogues = {
     SendActions: send_many,
     ReadAction: show,
     ReportOutcomes: report,
+    ReportEach: report_each,
 }

@@ -33,7 +33,7 @@ class AsyncSocketDoor(SocketDoor):
         opening = connect(
             self.url(address, after),
             create_connection=_QuickConnection,
-            open_timeout=self.terms.timeout,
+            open_timeout=self.terms.places.patience(self.terms.timeout),
             ping_interval=LIVE_SILENCE_SECONDS,
             **self.options(address),
         )

@@ -70,6 +70,7 @@ from restante.model.mailboxes.answers import (
     Waiting,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.shards.node_answers import NodeMap, NodeState, NodeStatus, ShardState, ShardStatus
 from restante.model.sources.source_answers import PartitionPosition, SourceStatus
 
 __all__ = [
@@ -116,6 +117,9 @@ __all__ = [
     "LiveState",
     "MemberStatus",
     "Message",
+    "NodeMap",
+    "NodeState",
+    "NodeStatus",
     "OpenBundle",
     "PartitionPosition",
     "PartitionReceipt",
@@ -132,6 +136,8 @@ __all__ = [
     "RecipientSummary",
     "RunTable",
     "Sendable",
+    "ShardState",
+    "ShardStatus",
     "SharedPage",
     "Snapshot",
     "SnapshotPage",
@@ -331,6 +337,7 @@ class Hub(Protocol):
         search: str | None = None,
     ) -> RecipientPage: ...
     def partitions(self) -> tuple[PartitionStatus, ...]: ...
+    def nodes(self) -> NodeMap: ...
     def partition_of(self, recipient: str) -> int: ...
     def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Consignment:
         """A new one, or the one that has this key."""

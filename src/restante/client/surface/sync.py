@@ -16,6 +16,7 @@ from restante.calls.mailboxes import (
     Order,
     PartitionOf,
 )
+from restante.calls.nodes import ReadNodes
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
@@ -47,6 +48,7 @@ from restante.model.mailboxes.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.shards.node_answers import NodeMap
 
 __all__ = ["Bundle", "Hub", "Producer", "Recipient"]
 
@@ -194,6 +196,15 @@ class Hub:
         ```
         """
         return self._link.call(ListPartitions())
+
+    def nodes(self) -> NodeMap:
+        """Which nodes and shards the hub has, and who has which partitions.
+
+        ```python
+        names = [own.node for own in (hub.nodes()).nodes]
+        ```
+        """
+        return self._link.call(ReadNodes())
 
     def partition_of(self, recipient: str) -> int:
         """The partition that a recipient belongs to.

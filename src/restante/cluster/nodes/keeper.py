@@ -78,6 +78,8 @@ class NodeKeeper:
         """Shards that are being opened or closed."""
         self._not_before: dict[int, float] = {}
         """When a shard may be tried again, or is anybody's."""
+        self.failures: dict[int, str] = {}
+        """Why shards could not be opened here the last time."""
         self._room = asyncio.Semaphore(_OPENED_AT_ONCE)
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
@@ -236,6 +238,7 @@ class NodeKeeper:
                 return
             hosted = await self._host.open(self._seats.ranges[shard], store)
         self._hosted[shard] = self._seats.own[shard] = hosted
+        self.failures.pop(shard, None)
         _log.info("shard %s is served here", shard)
         await self._nudge_all()
 
@@ -265,8 +268,10 @@ class NodeKeeper:
         try:
             await work
         except RestanteError as error:
+            self.failures[shard] = error.message
             _log.error("shard %s: %s", shard, error.message)
-        except Exception:  # noqa: BLE001  # whatever it is, the other shards go on, and this one is tried again
+        except Exception as error:  # noqa: BLE001  # whatever it is, the other shards go on, and this one is tried again
+            self.failures[shard] = f"{type(error).__name__}: the log has more"
             _log.exception("shard %s failed", shard)
         finally:
             del self._busy[shard]

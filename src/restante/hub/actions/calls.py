@@ -7,11 +7,12 @@ from restante.calls.actions import (
     ListPoison,
     ReadAction,
     RepeatPoison,
+    ReportEach,
     ReportOutcomes,
     SendAction,
     SendActions,
 )
-from restante.hub.actions import accept, look_up, outcomes, poison
+from restante.hub.actions import accept, joint_reports, look_up, outcomes, poison
 from restante.hub.engine.functions import Functions
 
 FUNCTIONS: Functions = {
@@ -19,6 +20,7 @@ FUNCTIONS: Functions = {
     SendActions: accept.send_actions,
     ReadAction: look_up.read_action,
     ReportOutcomes: outcomes.report_outcomes,
+    ReportEach: joint_reports.report_each,
     ListPoison: poison.list_poison,
     RepeatPoison: poison.repeat_poison,
     GiveUpPoison: poison.give_up_poison,

@@ -53,13 +53,14 @@ from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
+from restante.hub.consignments.open_rounds import load_rounds
 from restante.hub.consignments.prepared import load_prepared, promised_for
-from restante.hub.consignments.rounds import load_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
-from restante.hub.door import background, delayed_calls
+from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
+from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
 from restante.hub.engine.commit_totals import CommitTotals
@@ -129,6 +130,7 @@ FUNCTIONS: Functions = {
     **backplane_calls.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
+    **node_calls.FUNCTIONS,
 }
 """Which function carries out which call. What needs more than the core is added by each hub."""
 
@@ -164,6 +166,7 @@ class OpenHub:
         deed, fence, partitions = open_partitions(store, settings, random, shard)
         self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
+        self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
         self._core.remember(load_part_work(store, self._core.owned))
         self._core.memory(OwnAnswers).call = self.call

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
+from restante.calls.actions import ReadAction, ReportEach, ReportOutcomes, SendAction, SendActions
 from restante.calls.publishing import Publish
 from restante.hub.actions.accept import (
     accepted_now,
@@ -16,13 +16,14 @@ from restante.hub.actions.accept import (
     prepared_many,
     published_at,
 )
+from restante.hub.actions.joint_reports import report_each_soon
 from restante.hub.actions.look_up import bell_of, check_id
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.door.in_process_watch import Watch
 from restante.hub.engine.committer import CommitRequest
 from restante.limits import FEW_MESSAGES_MAX
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 
@@ -87,9 +88,17 @@ async def report_outcomes(link: Threads, call: ReportOutcomes) -> OutcomesTaken:
     return (await future).answer()
 
 
+async def report_each(link: Threads, call: ReportEach) -> OutcomesReported:
+    future: asyncio.Future[CommitRequest[OutcomesReported]] = asyncio.get_running_loop().create_future()
+    if not report_each_soon(link.hub.core, call, future):
+        return await link.thread(link.hub.call, call)
+    return (await future).answer()
+
+
 OWN_WAYS: OwnWays = {
     SendAction: send_action,
     SendActions: send_actions,
     ReadAction: read_action,
     ReportOutcomes: report_outcomes,
+    ReportEach: report_each,
 }

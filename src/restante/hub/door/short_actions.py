@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from restante.calls.actions import ReportOutcomes, SendAction
+from restante.calls.actions import ReportEach, ReportOutcomes, SendAction
 from restante.hub.actions.accept import accepted_now, answered, declared_status, prepared
+from restante.hub.actions.joint_reports import report_each_soon
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.committer import LoopWaiter
@@ -13,7 +14,7 @@ from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Grant
-from restante.model.actions.action_answers import ActionStatus, OutcomesTaken
+from restante.model.actions.action_answers import ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message
@@ -57,3 +58,8 @@ def report_soon(hub: OpenHub, call: ReportOutcomes, waiter: LoopWaiter[OutcomesT
         return False
     hub.core.committer.submit_soon(report_request(hub.core, call), waiter)
     return True
+
+
+def report_all_soon(hub: OpenHub, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
+    """The same of several partitions."""
+    return report_each_soon(hub.core, call, waiter)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from restante.errors import RestanteError
 from restante.model.actions.action_row import FINAL_STATES, ActionState
 
 
@@ -75,6 +76,26 @@ class OutcomesTaken(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes that were written."""
     known: int
     """Outcomes of actions that had one already, or that are not there any more: nothing was changed."""
+
+
+class PartitionReported(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the report of one partition among several: it was taken, or there is a problem, and nothing changed."""
+
+    partition: int
+    report: OutcomesTaken | UnsetType = UNSET
+    problem: ActionProblem | UnsetType = UNSET
+
+
+def reported(partition: int, answer: OutcomesTaken | RestanteError) -> PartitionReported:
+    if isinstance(answer, RestanteError):
+        return PartitionReported(partition=partition, problem=ActionProblem(code=answer.code, detail=answer.message))
+    return PartitionReported(partition=partition, report=answer)
+
+
+class OutcomesReported(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the reports of several partitions, in the order in which they were sent."""
+
+    partitions: tuple[PartitionReported, ...]
 
 
 class PoisonedAction(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,8 +45,8 @@ class Ending(NamedTuple):
 def checked_outcome(outcome: WorkOutcome, *, poison_undeclared: bool = False) -> WorkOutcome:
     """The outcome as it is taken: what cannot be kept becomes poison, and what makes no sense is refused."""
     _check_shape(outcome)
-    if outcome.result is not None and len(bytes(outcome.result)) > limits.RESULT_BYTES_MAX:
-        size = len(bytes(outcome.result))
+    if outcome.result is not None and len(outcome.result) > limits.RESULT_BYTES_MAX:
+        size = len(outcome.result)
         return _poisoned(
             outcome,
             "result_too_large",
@@ -121,9 +121,7 @@ def ending_of(row: ActionRow, outcome: WorkOutcome, *, group: str, now: int) -> 
         return None
     state, problem = _STATES[outcome.state], outcome.problem
     begun = 0 if outcome.begun_at is None else round(outcome.begun_at * 1_000_000)
-    texts = OutcomeTexts(
-        b"" if outcome.result is None else bytes(outcome.result), "" if problem is None else problem.detail
-    )
+    texts = OutcomeTexts(outcome.result or b"", "" if problem is None else problem.detail)
     after = msgspec.structs.replace(
         row,
         state=state,

@@ -371,9 +371,11 @@ class WorkCore:
         work.brake.succeeded()
         entry.attempts += 1
         self._count(entry.action.name or "").done += 1
-        raw = None if result.result is None else msgspec.Raw(result.result)
         self._finish(
-            work, entry, now, partial(WorkOutcome, state=OutcomeState.DONE, result=raw, location=result.location)
+            work,
+            entry,
+            now,
+            partial(WorkOutcome, state=OutcomeState.DONE, result=result.result, location=result.location),
         )
 
     def _ended_otherwise(
@@ -444,9 +446,10 @@ class WorkCore:
     # Reporting
 
     def reports(self, now: float) -> list[OutcomeReport]:
-        """The reports to be made now; of each partition one at a time."""
-        found = [work.report(now) for work in self._partitions.values()]
-        return [report for report in found if report is not None]
+        """The reports to be made now, of each partition one at a time. If one is due, what others have to say goes with it."""
+        works = self._partitions.values()
+        due = {work.number for work in works if work.is_due(now)}
+        return [work.report(now) for work in works if work.number in due or (due and work.may_join)]
 
     def report_taken(self, report: OutcomeReport, now: float) -> None:
         work = self._work_of(report)

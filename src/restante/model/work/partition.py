@@ -206,11 +206,18 @@ class PartitionWork:
         """Whether the hub has every outcome that there is."""
         return self._report is None and not self._decided
 
-    def report(self, now: float) -> OutcomeReport | None:
-        """The report that is due, which is the same again until it is taken."""
+    def is_due(self, now: float) -> bool:
+        """Whether a report is to be made now."""
         due_at = self.report_due_at(now)
-        if due_at is None or due_at > now:
-            return None
+        return due_at is not None and due_at <= now
+
+    @property
+    def may_join(self) -> bool:
+        """Whether there are outcomes that may go with a report of another partition before their time."""
+        return self._report is None and bool(self._decided)
+
+    def report(self, now: float) -> OutcomeReport:
+        """The report that is to be made, which is the same again until it is taken."""
         if self._report is None:
             self._report = self._made(now)
         self._report_at = float("inf")  # until it is answered, or not

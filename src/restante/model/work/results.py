@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
 
-from restante.model.work.rules import PROBLEM_BYTES_MAX
+from restante.limits import GROUP_PARTITIONS_AT_ONCE_MAX
+from restante.model.work.rules import PROBLEM_BYTES_MAX, REPORT_OUTCOMES_MAX
 
 
 class AttemptDone(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,8 @@ class WorkOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sequence_number: int
     state: OutcomeState
     attempts: int
-    result: msgspec.Raw | None = None
+    result: bytes | None = None
+    """What its handler returned, as JSON."""
     location: str | None = None
     problem: WorkProblem | None = None
     next_attempt_at: float | None = None
@@ -96,3 +99,16 @@ class OutcomeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where everything has an outcome, in this report or before; None: it stays where it was."""
     release: bool = False
     """The last one: the partition is given up with it."""
+
+
+def sent_together(reports: Sequence[OutcomeReport]) -> list[list[OutcomeReport]]:
+    """Reports of different partitions as they are sent: as many in one request as its bound of outcomes allows."""
+    requests: list[list[OutcomeReport]] = []
+    room = 0
+    for report in reports:
+        if not requests or len(report.outcomes) > room or len(requests[-1]) == GROUP_PARTITIONS_AT_ONCE_MAX:
+            requests.append([])
+            room = REPORT_OUTCOMES_MAX
+        requests[-1].append(report)
+        room -= len(report.outcomes)
+    return requests

@@ -6,11 +6,18 @@ import asyncio
 
 import msgspec
 
-from restante.calls.actions import ReadAction, SendAction, SendActions
+from restante.calls.actions import ReadAction, ReportEach, ReportOutcomes, SendAction, SendActions
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import ActionUnknown, RestanteError
 from restante.model.access.access import Grant
-from restante.model.actions.action_answers import AcceptedAction, AcceptedActions, ActionStatus
+from restante.model.actions.action_answers import (
+    AcceptedAction,
+    AcceptedActions,
+    ActionStatus,
+    OutcomesReported,
+    PartitionReported,
+    reported,
+)
 from restante.model.actions.wanted_action import WantedAction
 
 
@@ -50,3 +57,24 @@ async def read_action(lines: ShardLines, call: ReadAction, caller: Grant) -> Act
     if not known:
         raise next(one for one in outcomes if isinstance(one, RestanteError))
     return known[0]
+
+
+async def report_each(lines: ShardLines, call: ReportEach, caller: Grant) -> OutcomesReported:
+    """Each shard takes those of its partitions. One that is silent harms no other; if all are, that is the answer."""
+    parts: dict[int, list[ReportOutcomes]] = {}
+    for own in call.reports:
+        there = own.partition < lines.partition_count
+        parts.setdefault(lines.of_partition(own.partition) if there else 0, []).append(own)
+    asked = (lines.call(shard, ReportEach(own), caller) for shard, own in parts.items())
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [one for one in answers if isinstance(one, BaseException)]
+    others = [one for one in errors if not isinstance(one, RestanteError)]
+    if others or len(errors) == len(answers):
+        raise [*others, *errors][0]
+    found: dict[int, PartitionReported] = {}
+    for reports, answer in zip(parts.values(), answers, strict=True):
+        if isinstance(answer, OutcomesReported):
+            found.update((one.partition, one) for one in answer.partitions)
+        elif isinstance(answer, RestanteError):
+            found.update((own.partition, reported(own.partition, answer)) for own in reports)
+    return OutcomesReported(partitions=tuple(found[own.partition] for own in call.reports))

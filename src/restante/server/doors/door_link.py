@@ -15,26 +15,29 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from restante.calls.actions import ReadAction, SendAction, SendActions
+from restante.calls.actions import ReadAction, ReportEach, SendAction, SendActions
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, AddItems, OpenBatch
 from restante.calls.call import Answer, Call
 from restante.calls.consignments import StageParcel
 from restante.calls.homes import home_of_call
 from restante.calls.mailboxes import PartitionOf
+from restante.calls.nodes import DrainNode, ReadNodes
 from restante.calls.publishing import Publish
 from restante.calls.shards import ShardCall
+from restante.cluster.node_directory import NodeDirectory, ShardProcesses
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
+from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.storage.partition import partition_of
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
-from restante.server.doors.action_parts import read_action, send_action, send_actions
+from restante.server.doors.action_parts import read_action, report_each, send_action, send_actions
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
 from restante.server.doors.stage_parts import stage
@@ -49,8 +52,15 @@ _THREADS_MAX = 32
 class DoorLink:
     """The asynchronous link of a door. Nothing is kept here that could be lost."""
 
-    def __init__(self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        lines: ShardLines,
+        settings: Settings,
+        claim_checks: frozenset[str] | None = None,
+        directory: NodeDirectory | None = None,
+    ) -> None:
         self.lines = lines
+        self.directory = directory or ShardProcesses(lines)
         self.cut = PublishCut(lines, settings, claim_checks)
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
@@ -133,6 +143,10 @@ async def _read_action(link: DoorLink, call: ReadAction) -> ActionStatus:
     return await read_action(link.lines, call, link.caller)
 
 
+async def _report_each(link: DoorLink, call: ReportEach) -> OutcomesReported:
+    return await report_each(link.lines, call, link.caller)
+
+
 async def _acknowledge(link: DoorLink, call: AcknowledgeItems) -> Acknowledged:
     return await acknowledge(link.lines, call, link.caller)
 
@@ -169,15 +183,26 @@ async def _partition_of(link: DoorLink, call: PartitionOf) -> int:
     return await link.lines.call(0 if home is None else link.lines.of_partition(home), call, link.caller)
 
 
+async def _nodes(link: DoorLink, _: ReadNodes) -> NodeMap:
+    return await link.directory.read(link.caller)
+
+
+async def _drain(link: DoorLink, call: DrainNode) -> NodeDrain:
+    return await link.directory.drain(call)
+
+
 _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] = {
     Publish: _publish,
     StageParcel: _stage,
     SendAction: _send_action,
     SendActions: _send_actions,
     ReadAction: _read_action,
+    ReportEach: _report_each,
     AcknowledgeItems: _acknowledge,
     AcknowledgeEach: _acknowledge_each,
     OpenBatch: _open_batch,
     AddItems: _add_items,
     PartitionOf: _partition_of,
+    ReadNodes: _nodes,
+    DrainNode: _drain,
 }

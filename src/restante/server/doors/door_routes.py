@@ -20,6 +20,7 @@ _HERE = frozenset(
         "/v1/consignments/{consignment}/parcels",
         "/v1/batches/{batch}/items",
         "/v1/batches/{batch}/progress",
+        "/v1/groups/{group}/outcomes",
         "/v1/sources/{source}",
         "/v1/sources/{source}/reset",
     }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from restante.cluster.node_directory import NodeDirectory
 from restante.cluster.shard_lines import ShardLines
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
@@ -68,11 +69,10 @@ class DoorService(HttpServer):
         url: str,
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
-        *,
-        insecure: bool = True,
+        directory: NodeDirectory | None = None,
     ) -> None:
-        gate = gate_of(settings.server, home, insecure=insecure)
-        self.link = DoorLink(lines, settings, claim_checks)
+        gate = gate_of(settings.server, home, insecure=True)
+        self.link = DoorLink(lines, settings, claim_checks, directory)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]

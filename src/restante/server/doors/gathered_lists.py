@@ -19,6 +19,7 @@ from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
 from restante.calls.groups import ListGroups
 from restante.calls.mailboxes import ListPartitions, ListRecipients
+from restante.calls.nodes import ListRounds
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
@@ -29,6 +30,7 @@ from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.groups.group_answers import GroupPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.page_size import page_size
+from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 
 T = TypeVar("T")
@@ -179,6 +181,10 @@ async def _delete_source(lines: ShardLines, call: DeleteSource, caller: Grant) -
     await _of_those_who_know(lines, call, caller)
 
 
+async def _rounds(lines: ShardLines, call: ListRounds, caller: Grant) -> RoundsInDoubt:
+    return all_doubts(await lines.all(call, caller))
+
+
 GATHERED: Mapping[type[Call[Any]], Gathering] = {
     ListRecipients: _recipients,
     ListPartitions: _partitions,
@@ -194,5 +200,6 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,
+    ListRounds: _rounds,
 }
 """By the type of a call, how all shards answer it together."""

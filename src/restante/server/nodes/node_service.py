@@ -16,6 +16,7 @@ from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
 from restante.cluster.nodes.node_lines import NodeCarrier, NodeLines
 from restante.cluster.nodes.peer_server import PeerServer, Taker
+from restante.cluster.nodes.seat_directory import SeatDirectory
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeMembership
@@ -52,8 +53,6 @@ class NodeService(DoorService):
         settings: Settings,
         bound: socket.socket,
         places: Mapping[KeyPath, str],
-        *,
-        insecure: bool = False,
     ) -> None:
         seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
         lines = NodeLines(seats)
@@ -63,7 +62,8 @@ class NodeService(DoorService):
         self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
         self.seats = seats
         self._leaving: asyncio.Future[None] | None = None
-        super().__init__(lines, home, settings, bound, url, places, insecure=insecure)
+        directory = SeatDirectory(seats, self.keeper, plan.secret)
+        super().__init__(lines, home, settings, bound, url, places, directory=directory)
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called: then the shards go to other nodes, and what is under way is finished."""

@@ -33,6 +33,7 @@ from restante.server.openapi.actions import action_routes
 from restante.server.openapi.backplane import backplane_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.jobs import job_routes
+from restante.server.openapi.nodes import node_routes
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
 from restante.wire import media
@@ -52,6 +53,7 @@ SUBJECTS: tuple[Subject, ...] = (
     action_routes.SUBJECT,
     job_routes.SUBJECT,
     partitions.SUBJECT,
+    node_routes.SUBJECT,
     upkeep.ACCESS,
     upkeep.SUBJECT,
     health.SUBJECT,

@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 
 from restante import limits
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.actions.action_answers import (
+    AcceptedActions,
+    ActionStatus,
+    OutcomesReported,
+    OutcomesTaken,
+    PoisonPage,
+)
 from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedRecord
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -41,6 +47,7 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
@@ -69,7 +76,7 @@ from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
 from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
 from restante.server.routes.upkeep import Done, SettingsInForce
-from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
+from restante.wire.action_bodies import ActionBody, ActionsBody, JointOutcomesBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -354,6 +361,8 @@ _VALUES = (
     AcceptedActions,
     OutcomesBody,
     OutcomesTaken,
+    JointOutcomesBody,
+    OutcomesReported,
     PoisonPage,
     JobPage,
     JobStatus,
@@ -361,6 +370,9 @@ _VALUES = (
     JobRun,
     ReportJobBody,
     Place,
+    NodeMap,
+    NodeDrain,
+    RoundsInDoubt,
     Removed,
     Done,
     Health,

@@ -11,7 +11,6 @@ from restante.calls.actions import (
     ListPoison,
     ReadAction,
     RepeatPoison,
-    ReportOutcomes,
     SendAction,
     SendActions,
 )
@@ -30,13 +29,14 @@ from restante.server.requests.carried_properties import carried_properties
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
-from restante.wire.action_bodies import outcomes_of, read_action, read_actions, read_outcomes
+from restante.wire.action_bodies import read_action, read_actions, read_outcomes, read_reports, report_of
 
 _NO_STORE = (b"cache-control", b"no-store")
 _LATER = (b"retry-after", b"1")
 _ACTIONS = "/v1/actions"
 _ACTION = "/v1/actions/{action}"
 _OUTCOMES = "/v1/groups/{group}/partitions/{partition}/outcomes"
+_JOINT_OUTCOMES = "/v1/groups/{group}/outcomes"
 _POISON = "/v1/groups/{group}/poison"
 
 
@@ -116,16 +116,17 @@ async def report(desk: Desk, exchange: Exchange) -> None:
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel)
         sent = await read_apart(desk, len(body), read_outcomes, body)
-        call = ReportOutcomes(
-            exchange.place["group"],
-            partition,
-            sent.generation,
-            outcomes_of(sent),
-            position=sent.position,
-            release=sent.release,
-        )
+        call = report_of(exchange.place["group"], partition, sent)
         taken = await desk.link_of(exchange.grant).call(call)
     await exchange.json(200, taken, headers=[_NO_STORE])
+
+
+async def report_each(desk: Desk, exchange: Exchange) -> None:
+    with desk.room.publish() as parcel:
+        body = await read_json(desk, exchange, parcel)
+        call = await read_apart(desk, len(body), read_reports, exchange.place["group"], body)
+        reported = await desk.link_of(exchange.grant).call(call)
+    await exchange.json(200, reported, headers=[_NO_STORE])
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
@@ -136,11 +137,13 @@ _OPERATING = frozenset({Role.OPERATOR})
 
 SEND = Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"}))
 REPORT = Route("POST", _OUTCOMES, report, _WORKING)
+REPORT_EACH = Route("POST", _JOINT_OUTCOMES, report_each, _WORKING)
 ROUTES = (
     SEND,
     Route("POST", _ACTIONS, send_many, _PUBLISHER),
     Route("GET", _ACTION, show, _ASKING, query_names(ReadAction) | {"redirect"}),
     REPORT,
+    REPORT_EACH,
     Route("GET", _POISON, poison, _WORKING, query_names(ListPoison)),
     Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
     Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),

@@ -6,11 +6,17 @@ import re
 from typing import ClassVar
 from urllib.parse import quote
 
-from restante.calls.actions import ReportOutcomes
-from restante.hub.door.short_actions import ActionPublish, act_soon, looked_up, report_soon, stored_status
+from restante.hub.door.short_actions import (
+    ActionPublish,
+    act_soon,
+    looked_up,
+    report_all_soon,
+    report_soon,
+    stored_status,
+)
 from restante.hub.engine.committer import CommitRequest, Listener
 from restante.model.access.access import Grant
-from restante.model.actions.action_answers import ActionStatus, OutcomesTaken
+from restante.model.actions.action_answers import ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.actions.action_kind import CORRELATION_PROPERTY
 from restante.model.mailboxes.answers import Receipt
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of
@@ -19,12 +25,13 @@ from restante.server.requests.carried_properties import carried_properties
 from restante.server.route_table import Route
 from restante.server.routes import actions
 from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
-from restante.wire.action_bodies import outcomes_of, read_action, read_outcomes
+from restante.wire.action_bodies import read_action, read_outcomes, read_reports, report_of
 
 _NAME = rb"([A-Za-z0-9_~-][A-Za-z0-9._~-]*)"
 """Names that are percent-encoded, or that a proxy might change, are left to the application."""
 _ACTION = re.compile(rb"/v1/actions/" + _NAME)
 _OUTCOMES = re.compile(rb"/v1/groups/" + _NAME + rb"/partitions/([0-9]{1,9})/outcomes")
+_JOINT_OUTCOMES = re.compile(rb"/v1/groups/" + _NAME + rb"/outcomes")
 _NO_STORE = b"cache-control: no-store\r\n"
 
 
@@ -90,14 +97,34 @@ class ShortReport(ShortRoute[OutcomesTaken]):
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[OutcomesTaken]) -> bool:  # noqa: ARG002
         group, partition = head.place
-        sent = read_outcomes(body)
-        call = ReportOutcomes(
-            group, int(partition), sent.generation, outcomes_of(sent), position=sent.position, release=sent.release
-        )
-        return report_soon(self.desk.hub, call, listener)
+        return report_soon(self.desk.hub, report_of(group, int(partition), read_outcomes(body)), listener)
 
     def beside(self, answer: object) -> bytes:  # noqa: ARG002
         return _NO_STORE
 
     def count(self, request: CommitRequest[OutcomesTaken], seconds: float) -> None:
+        """Outcomes are counted by the hub."""
+
+
+class ShortJointReport(ShortRoute[OutcomesReported]):
+    """The same of several partitions."""
+
+    route: ClassVar[Route] = actions.REPORT_EACH
+    status: ClassVar[int] = 200
+    is_of_group: ClassVar[bool] = True
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        found = _JOINT_OUTCOMES.fullmatch(url)
+        return None if found is None else (found[1].decode(),)
+
+    def size(self, given: GivenHeaders) -> int | None:
+        return small_json_length(given)
+
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[OutcomesReported]) -> bool:  # noqa: ARG002
+        return report_all_soon(self.desk.hub, read_reports(head.place[0], body), listener)
+
+    def beside(self, answer: object) -> bytes:  # noqa: ARG002
+        return _NO_STORE
+
+    def count(self, request: CommitRequest[OutcomesReported], seconds: float) -> None:
         """Outcomes are counted by the hub."""

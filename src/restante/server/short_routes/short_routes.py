@@ -6,9 +6,11 @@ from restante.server.access.web_access import WebAccess
 from restante.server.connections.short_way import ShortWay
 from restante.server.desk import Desk
 from restante.server.short_routes.short_acknowledge import ShortAcknowledge
-from restante.server.short_routes.short_actions import ShortAction, ShortReport
+from restante.server.short_routes.short_actions import ShortAction, ShortJointReport, ShortReport
 from restante.server.short_routes.short_dequeue import ShortDequeue
 from restante.server.short_routes.short_publish import ShortParcel, ShortPublish
+
+_GROUPS, _PARTITIONS = b"/v1/groups/", b"/partitions/"
 
 
 class ShortRoutes:
@@ -22,12 +24,14 @@ class ShortRoutes:
         self._begun: tuple[tuple[bytes, ShortWay], ...] = (
             (b"/v1/partitions/", ShortParcel(desk, web)),
             (b"/v1/actions/", ShortAction(desk, web)),
-            (b"/v1/groups/", ShortReport(desk, web)),
         )
+        self._report, self._joint_report = ShortReport(desk, web), ShortJointReport(desk, web)
         self._dequeue = ShortDequeue(desk, web)
 
     def find(self, method: bytes, url: bytes) -> ShortWay | None:
         """The way that a request may go, as far as its first line says; None if there is none."""
         if method == b"POST":
+            if url.startswith(_GROUPS):
+                return self._report if _PARTITIONS in url else self._joint_report
             return self._posts.get(url) or next((way for start, way in self._begun if url.startswith(start)), None)
         return self._dequeue if method == b"DELETE" else None

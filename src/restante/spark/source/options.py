@@ -48,6 +48,7 @@ _READING = (
     "reader",
     "positions",
     "startingPosition",
+    "group",
     "maxMessagesPerTrigger",
 )
 _WRITING = ("key", "origin", "kind", "mediaType", "batch", "claimCheck", "parcelBytes", "orderBy")
@@ -107,6 +108,8 @@ class SourceReading:
     positions: Positions
     """As of which position a batch read sees each partition; those that are not named as they are."""
     start: str | Positions
+    group: str | None
+    """Whose positions a stream begins with, and writes."""
     per_trigger: int | None
 
 
@@ -139,9 +142,18 @@ def reading_of(options: Options) -> SourceReading:
         range_size=given.get("rangeSize", _count, SPARK_RANGE_NUMBERS_DEFAULT),
         reader=given.get("reader", str, "spark"),
         positions=given.get("positions", _positions, {}),
-        start=given.get("startingPosition", _start, _start(BOOTSTRAP)),
+        start=_beginning(given),
+        group=given.get("group", _text, None),
         per_trigger=given.get("maxMessagesPerTrigger", _count, None),
     )
+
+
+def _beginning(given: _Given) -> str | Positions:
+    if given.has("group") and given.has("startingPosition"):
+        raise InvalidRequest(
+            "A stream begins where its group is: say group or startingPosition, not both.", option="group"
+        )
+    return given.get("startingPosition", _start, _start(BOOTSTRAP))
 
 
 def columns_of(options: Options) -> tuple[str, ...]:
@@ -179,6 +191,9 @@ def check_partitions(asked: Iterable[int], count: int) -> None:
 class _Given:
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._values
 
     def get(self, name: str, read: Callable[[str], T], default: T) -> T:
         """What `read` makes of it; what it cannot read is refused with its words."""

@@ -37,7 +37,10 @@ class RestanteSource(DataSource):
         from restante.spark.source.batch_reader import MessageReader
 
         check_known(schema)
-        return MessageReader(reading_of(self.options), schema)
+        reading = reading_of(self.options)
+        if reading.group is not None:
+            raise InvalidOperation("Only a stream has a group: it begins where the group is. Use readStream.")
+        return MessageReader(reading, schema)
 
     def streamReader(self, schema: StructType) -> ChangeReader:  # noqa: N802 - Spark's name
         from restante.spark.source.stream_reader import ChangeReader

@@ -7,7 +7,7 @@ what a micro-batch holds: the same bounds give the same changes again, and a boo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,6 +19,7 @@ from restante.calls.mailboxes import ListPartitions
 from restante.client.transport.http_sync import HttpLink
 from restante.errors import InvalidOperation, PositionAhead
 from restante.limits import SPARK_IDLE_SECONDS
+from restante.spark.source.group_positions import GroupSeat
 from restante.spark.source.narrowed_reads import narrow_of_task
 from restante.spark.source.options import BOOTSTRAP, EARLIEST, LATEST, Positions, SourceReading, check_partitions
 from restante.spark.source.pages import ChangesPartition, StoredPartition, stored_batches, stretch_batches
@@ -39,12 +40,16 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Positions | None = None
         """Where a query ends that takes what is available now."""
         self._link: HttpLink | None = None
+        self._seat: GroupSeat | None = None
+        """In its group, if it has one."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_link": None}
+        return {**self.__dict__, "_link": None, "_seat": None}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         ends, start = self._ends(), self._reading.start
+        if self._reading.group is not None:
+            return _offset(self._own_seat(ends).positions())
         if isinstance(start, dict):
             check_partitions(start, self._count)
             missing = [partition for partition in ends if partition not in start]
@@ -59,6 +64,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         ends, read = self._ends(), _positions(start)
+        self._write(read)
         if self._target is not None:
             ends = {partition: min(end, self._target.get(partition, end)) for partition, end in ends.items()}
         _check_not_behind(ends, read)
@@ -68,6 +74,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Spark asks again at once; a hub without news should not hear that hundreds of times a second.
             time.sleep(SPARK_IDLE_SECONDS)
         return _offset(following)
+
+    def commit(self, end: Offset) -> None:
+        self._write(_positions(end))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         per_trigger = self._reading.per_trigger
@@ -96,6 +105,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found if narrow is None else narrow.made_of(found, name)
 
     def stop(self) -> None:
+        if self._seat is not None:
+            self._seat.leave()
         if self._link is not None:
             self._link.close()
 
@@ -119,6 +130,16 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the feed begins: what lies before was removed after its retention."""
         link = self._own_link()
         return {partition: link.call(ReadFeed(partition, limit=1)).start - 1 for partition in ends}
+
+    def _write(self, positions: Positions) -> None:
+        """All up to there is in Spark's checkpoint: it plans a micro-batch when the one before is done with."""
+        if self._reading.group is not None:
+            self._own_seat(positions).write(positions)
+
+    def _own_seat(self, partitions: Iterable[int]) -> GroupSeat:
+        if self._seat is None:
+            self._seat = GroupSeat(self._reading, partitions)
+        return self._seat
 
     def _own_link(self) -> HttpLink:
         if self._link is None:

@@ -6,6 +6,7 @@ from restante.calls.actions import GiveUpPoison, ListPoison, ReadAction, RepeatP
 from restante.limits import (
     ACTION_DEATHS_MAX,
     ACTIONS_AT_ONCE_MAX,
+    GROUP_PARTITIONS_AT_ONCE_MAX,
     OUTCOMES_AT_ONCE_MAX,
     PROBLEM_BYTES_MAX,
     RESULT_BYTES_MAX,
@@ -159,6 +160,23 @@ credentials.
     answers=(_json(200, "Taken.", "OutcomesTaken", "Cache-Control"),),
     problems=("group_unknown", "partition_unknown", "generation_stale", "position_ahead", *_BODY, *WRITING),
 )
+REPORT_EACH = Operation(
+    method="POST",
+    path="/v1/groups/{group}/outcomes",
+    name="reportOutcomesOfEach",
+    summary="Report what became of actions of several partitions",
+    text=f"""
+What a member has to report of all its partitions, at most {OUTCOMES_AT_ONCE_MAX:,} outcomes of up to {GROUP_PARTITIONS_AT_ONCE_MAX}
+partitions, in one request and one commit. Each partition is named once, and its report is taken or refused by itself, as if
+it had come alone: the answer has `report` of each that was taken, and `problem`, with its code, of each that was not. The
+request itself is refused only if it cannot be read, or if nothing was taken for a reason that is no partition's own, as when the
+hub is busy.
+""",
+    parameters=(GROUP,),
+    bodies=_sent("JointOutcomesBody"),
+    answers=(_json(200, "What became of each.", "OutcomesReported", "Cache-Control"),),
+    problems=("group_unknown", *_BODY, *WRITING),
+)
 POISON = Operation(
     method="GET",
     path=_POISON,
@@ -198,5 +216,5 @@ SUBJECT = Subject(
 Something to be done, addressed by name, accepted at once and answered later. An action is a message of the kind
 `action` whose recipient is the thing that it concerns. It is in history, and never in a bundle.
 """,
-    operations=(SEND, SEND_MANY, SHOW, REPORT, POISON, AGAIN, GIVE_UP),
+    operations=(SEND, SEND_MANY, SHOW, REPORT, REPORT_EACH, POISON, AGAIN, GIVE_UP),
 )

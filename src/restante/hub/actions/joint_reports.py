@@ -1,0 +1,103 @@
+"""Reports of several partitions at once: each is taken or refused by itself, and what is taken goes into one commit.
+
+A worker that has many partitions says in one request what ended in all of them. A partition that it has lost meanwhile is
+refused with its own problem; the others are as if it had not been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from restante import limits
+from restante.calls.actions import ReportEach, ReportOutcomes
+from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
+from restante.hub.actions.outcomes import is_remembered, report_request
+from restante.hub.engine.committer import CommitRequest, Listener, LoopWaiter, Planned
+from restante.hub.engine.core import Core
+from restante.model.access.access import Grant
+from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported
+
+Prepared = Planned[OutcomesTaken] | RestanteError
+"""A report that is to be committed, or why it is not."""
+_OF_A_PARTITION = (GenerationStale, PositionAhead, InvalidRequest)
+
+
+def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
+    prepared = _prepared(core, call)
+    core.committer.submit_each([one for one in prepared if isinstance(one, Planned)])
+    return _answered(call, prepared)
+
+
+def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
+    """Have small reports committed from an event loop, if nothing has to be read for them; else nothing is done."""
+    outcomes = sum([len(own.outcomes) for own in call.reports])
+    if outcomes > limits.FEW_MESSAGES_MAX or not all(is_remembered(core, own) for own in call.reports):
+        return False
+    prepared = _prepared(core, call)
+    requests = [one for one in prepared if isinstance(one, Planned)]
+    if not requests:
+        return False
+    listener = _ReportedListener(call, prepared, waiter)
+    core.committer.submit_each_soon(requests, [listener] * len(requests))
+    return True
+
+
+def _prepared(core: Core, call: ReportEach) -> list[Prepared]:
+    if len({own.partition for own in call.reports}) < len(call.reports):
+        raise InvalidRequest("Each partition is reported once.", field="partitions")
+    if sum([len(own.outcomes) for own in call.reports]) > limits.OUTCOMES_AT_ONCE_MAX:
+        raise InvalidRequest(f"Reports have at most {limits.OUTCOMES_AT_ONCE_MAX:,} outcomes.", field="outcomes")
+    return [_one_prepared(core, own) for own in call.reports]
+
+
+def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
+    try:
+        return report_request(core, call)
+    except RestanteError as error:
+        return error
+
+
+def _answered(call: ReportEach, prepared: Sequence[Prepared]) -> OutcomesReported:
+    """What is told of all reports. If nothing was taken, for no reason of a partition's own, that is the answer."""
+    found = [_outcome(one) for one in prepared]
+    errors = [one for one in found if isinstance(one, RestanteError)]
+    if errors and len(errors) == len(found) and not any(isinstance(error, _OF_A_PARTITION) for error in errors):
+        raise errors[0]
+    told = [reported(own.partition, one) for own, one in zip(call.reports, found, strict=True)]
+    return OutcomesReported(partitions=tuple(told))
+
+
+def _outcome(one: Prepared) -> OutcomesTaken | RestanteError:
+    if isinstance(one, RestanteError):
+        return one
+    try:
+        return one.answer()
+    except RestanteError as error:
+        return error
+
+
+class _ReportedListener(Listener[OutcomesTaken]):
+    """Hears of each of the reports, and passes on one answer for all."""
+
+    __slots__ = ("_call", "_left", "_prepared", "_waiter", "loop")
+
+    def __init__(self, call: ReportEach, prepared: Sequence[Prepared], waiter: LoopWaiter[OutcomesReported]) -> None:
+        self.loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
+        self._call = call
+        self._prepared = prepared
+        self._waiter = waiter
+        self._left = sum([isinstance(one, Planned) for one in prepared])
+
+    def tell(self, request: CommitRequest[OutcomesTaken]) -> None:  # noqa: ARG002  # it is one of the prepared ones
+        self._left -= 1
+        if self._left:
+            return
+        whole = CommitRequest[OutcomesReported]()
+        try:
+            whole.result = _answered(self._call, self._prepared)
+        except Exception as error:  # noqa: BLE001  # whatever it is, who waits is to hear of it
+            whole.error = error
+        if isinstance(self._waiter, Listener):
+            self._waiter.tell(whole)
+        elif not self._waiter.done():
+            self._waiter.set_result(whole)
