@@ -4,99 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import ParamSpec
 
-import msgspec
 import pytest
 
 import restante
 import restante.aio
-from restante.calls.nodes import DrainNode
-from restante.cluster.node_directory import ShardProcesses
-from restante.cluster.shard_folders import found_table, shard_folder
-from restante.cluster.shard_lines import ShardLines
-from restante.limits import CONNECTIONS_BACKLOG
-from restante.model.access.access import Grant
-from restante.model.shards.node_answers import NodeDrain, NodeMap, NodeState, NodeStatus
 from restante.model.storage.partition import partition_of
-from restante.server.doors.door_service import DoorService
-from restante.server.serve import ServedHub, listening_socket, url_of
-from restante.server.shard_service import ShardService
-from restante.settings import Settings
+from tests.cluster.two_nodes import TwoNodes
 from tests.waiting import wait_until
-
-P = ParamSpec("P")
-
-
-class TwoNodes:
-    """Two shards, and for each a door at an address of its own: the map says that the door is its node."""
-
-    def __init__(self, folder: Path) -> None:
-        settings = Settings()
-        self.table = found_table(folder, 2, settings.partition_count)
-        sockets = [listening_socket("127.0.0.1", 0) for _ in range(2)]
-        self.urls = [url_of(bound) for bound in sockets]
-        self.moved: dict[int, int] = {}
-        """Shards that have gone to the other node."""
-        self._folder, self._settings = folder, settings
-        self.folders = [shard_folder(folder, number) for number in range(2)]
-        self.shards = [
-            ServedHub(ShardService(folder, self.table, number, settings, self.urls[number])) for number in range(2)
-        ]
-        self.doors = []
-        for number, bound in enumerate(sockets):
-            bound.listen(CONNECTIONS_BACKLOG)
-            lines = ShardLines(self.table.ranges, self.folders)
-            place = (lines, folder, settings, bound, self.urls[number])
-            self.doors.append(ServedHub(DoorService(*place, {}, None, _Owners(self, lines))))
-
-    def asked(self, number: int) -> Counter[str]:
-        """How often each route was asked at a door, by its path."""
-        counts = self.doors[number].service.counter.metrics.requests  # type: ignore[attr-defined]  # a door
-        found: Counter[str] = Counter()
-        for (_, path, _), count in counts.items():
-            found[path] += count
-        return found
-
-    def in_shard(self, number: int, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        loop = self.shards[number]._loop
-        assert loop is not None
-        loop.call_soon_threadsafe(partial(function, *args, **kwargs))
-
-    def stop(self) -> None:
-        for own in (*self.doors, *self.shards):
-            own.release()
-        for own in (*self.doors, *self.shards):
-            own.stop()
-
-
-class _Owners(ShardProcesses):
-    def __init__(self, nodes: TwoNodes, lines: ShardLines) -> None:
-        super().__init__(lines)
-        self._nodes = nodes
-
-    async def read(self, caller: Grant) -> NodeMap:
-        found, urls = await super().read(caller), self._nodes.urls
-        node: NodeStatus = found.nodes[0]
-        owners = [self._nodes.moved.get(number, number) for number in range(2)]
-        return msgspec.structs.replace(
-            found,
-            nodes=tuple(msgspec.structs.replace(node, node=f"mail-{n}", address=url) for n, url in enumerate(urls)),
-            shards=tuple(
-                msgspec.structs.replace(own, node=f"mail-{owner}", address=urls[owner])
-                for own, owner in zip(found.shards, owners, strict=True)
-            ),
-        )
-
-    async def drain(self, call: DrainNode) -> NodeDrain:
-        number = int(call.node.removeprefix("mail-"))
-        if not call.dry_run:
-            self._nodes.moved[number] = 1 - number
-        return NodeDrain(node=call.node, state=NodeState.DRAINING, shards=())
 
 
 @pytest.fixture

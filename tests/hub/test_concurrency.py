@@ -22,7 +22,7 @@ from restante.client.surface import sync
 from restante.client.surface.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.partitions import Partition
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes, Space

@@ -22,7 +22,7 @@ from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
 from restante.hub.doctor.doctor import examine
-from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.plan import RequestDraft
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.mailboxes.answers import Receipt

@@ -26,7 +26,7 @@ from restante.cluster.letter_messages import messages_of_letters
 from restante.cluster.socket_paths import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, few_or_many

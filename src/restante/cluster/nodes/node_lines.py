@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
 from restante.calls.call import Answer, Call
-from restante.cluster.call_line import CallLine
+from restante.cluster.call_line import CallLine, Hearer
 from restante.cluster.call_server import answer_call
+from restante.cluster.call_values import PublishLetters, encode_answer, encode_error, letters_of
+from restante.cluster.frames import FrameKind
+from restante.cluster.letter_messages import messages_of_letters
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.shard_seats import ShardSeats, places_of
 from restante.cluster.shard_lines import ShardLines, is_silent
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StoreConflict, Unavailable
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.mailboxes.answers import Receipt
 from restante.model.shards.ranges import Ranges
 from restante.ports.carrier import Silent
 
@@ -33,6 +40,33 @@ class NodeLine(CallLine):
             return await super().call(call, caller)
         answer: Answer = await answer_call(own.link, call, caller)
         return answer
+
+    def ask_for(self, hearer: Hearer, call: Call[Any], caller: Grant) -> bool:
+        own = self._seats.own.get(self._shard)
+        if own is None:
+            return super().ask_for(hearer, call, caller)
+        if not isinstance(call, PublishLetters) or own.link.hub.crowded:
+            return False
+        letters, told = letters_of(call), _Told(hearer, asyncio.get_running_loop())
+        read = partial(messages_of_letters, letters)
+        own.link.hub.publish_letters_soon(letters, read, told, caller, call.partition, call.producer)
+        return True
+
+
+class _Told(Listener[Receipt]):
+    """Tells who asked what became of a publish to a shard here."""
+
+    __slots__ = ("_hearer", "loop")
+
+    def __init__(self, hearer: Hearer, loop: asyncio.AbstractEventLoop) -> None:
+        self._hearer = hearer
+        self.loop = loop
+
+    def tell(self, request: CommitRequest[Receipt]) -> None:
+        try:
+            self._hearer.heard(FrameKind.ANSWER, encode_answer(request.answer()))
+        except RestanteError as error:
+            self._hearer.heard(FrameKind.PROBLEM, encode_error(error))
 
 
 class NodeLines(ShardLines):

@@ -34,6 +34,14 @@ _TONES = {
     "running": "blue",
     "stopped": "grey",
     "silent": "yellow",
+    "serving": "green",
+    "draining": "yellow",
+    "loading": "blue",
+    "moving": "blue",
+    "in_doubt": "yellow",
+    "preparing": "blue",
+    "decided": "blue",
+    "prepared": "yellow",
 }
 
 

@@ -82,6 +82,8 @@ class HubExtras(NamedTuple):
     """What a hub has beyond what every hub has: only if it is used."""
 
     jobs: bool = False
+    nodes: bool = False
+    """Several nodes, or one with several shards."""
 
 
 @dataclass(slots=True)

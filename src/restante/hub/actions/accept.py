@@ -12,7 +12,7 @@ from restante.calls.publishing import Publish
 from restante.errors import ActionUnknown, InvalidRequest
 from restante.hub.actions.look_up import follow_action, look_up
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.calls import publish, publish_request

@@ -12,7 +12,7 @@ from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
 from restante.hub.actions.outcomes import is_remembered, report_request
-from restante.hub.engine.committer import CommitRequest, Listener, LoopWaiter, Planned
+from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported

@@ -17,7 +17,7 @@ from restante.errors import InvalidRequest, PositionAhead, PositionGone
 from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, HandedAction, TriedAction
 from restante.hub.action_rows.outcome_rows import put_ending
 from restante.hub.action_rows.settle_action import ring_actions, view_action
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed

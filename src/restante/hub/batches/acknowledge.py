@@ -18,7 +18,7 @@ from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import conclude, count, counts_of, home_of, row_of
 from restante.hub.batches.hand_items import HandItems, entry_key, items_of
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.access.access import Grant
@@ -32,6 +32,8 @@ from restante.model.columns.bits import Bits, Positions
 from restante.model.storage.changes import Space
 
 _ITEM_BYTES = 8
+_BRIEF_ITEMS = 1_024
+_BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
 """Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
 
@@ -44,6 +46,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
     def __init__(self, named: Named, caller: Grant) -> None:
         count = sum([len(group.index) for group in named.groups]) + 2 * len(named.ranges)
         super().__init__(count * _ITEM_BYTES)
+        self.brief = count <= _BRIEF_ITEMS and len(named.groups) <= _BRIEF_GROUPS
         self.named = named
         self.caller = caller
         self.new = 0

@@ -29,7 +29,7 @@ from restante.hub.consignments.staged_parcels import (
     is_staged_before,
     staged_parcels,
 )
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import enter_runs

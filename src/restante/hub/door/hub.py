@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -63,12 +63,13 @@ from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.commit_totals import CommitTotals
-from restante.hub.engine.committer import CommitRequest, Committer, LoopWaiter
+from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
+from restante.hub.engine.committer import Committer, plan_one
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
+from restante.hub.engine.outcomes import CommitTotals
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
@@ -91,7 +92,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
-from restante.hub.publishing.publish_request import ReadMessages
+from restante.hub.publishing.publish_request import PublishRequest, ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
@@ -184,9 +185,7 @@ class OpenHub:
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
-        self._core.start(
-            partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core), self.committer_kind
-        )
+        self._core.start(partial(_plan_jointly, self._core), partial(_plan_lightly, self._core), self.committer_kind)
         self._core.remember(load_rounds(store, self._core.owned))
         load_prepared(self._core)
         consignments.tidy_leftovers(self._core)
@@ -246,6 +245,10 @@ class OpenHub:
             return
         request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
         self._core.committer.submit_soon(request, waiter)
+
+    def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let an event loop write small commits itself, where that takes little time. No interrupt may strike in it."""
+        self._core.committer.write_in(loop)
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue at once what came in the present turn of this event loop."""
@@ -474,3 +477,16 @@ def _plan_jointly(
     core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
 ) -> Sequence[CommitRequest[object]]:
     return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))
+
+
+def _plan_lightly(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
+    """Plan small requests in their event loop; only publishes may need a closer look, and they come first."""
+    publishes = [request for request in requests if isinstance(request, PublishRequest)]
+    if publishes and not plan_light_publishes(core, plan, publishes):
+        return False
+    if len(publishes) < len(requests):
+        others = [request for request in requests if not isinstance(request, PublishRequest)]
+        plan.fetch([entry for request in others for entry in request.reads])
+        for request in plan_acknowledgements(core, plan, others):
+            plan_one(plan, request)
+    return True

@@ -21,7 +21,7 @@ from restante.hub.actions.look_up import bell_of, check_id
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.door.in_process_watch import Watch
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.mailboxes.answers import Receipt

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
 from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.groups.few_pages import look_few
 from restante.hub.groups.members import state_running
 from restante.hub.groups.next_pages import check_next, listening, look_next, nothing_to_do, read_on

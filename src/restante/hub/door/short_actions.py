@@ -9,7 +9,7 @@ from restante.hub.actions.accept import accepted_now, answered, declared_status,
 from restante.hub.actions.joint_reports import report_each_soon
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import LoopWaiter
+from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages
 from restante.limits import FEW_MESSAGES_MAX

@@ -16,7 +16,8 @@ from typing import Any, TypeVar, cast
 from restante import limits
 from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, LightPlan, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
+from restante.hub.engine.committer import Committer, JointPlan, LightPlan
 from restante.hub.engine.live_mail import LivePost
 from restante.hub.engine.partitions import Deed, Partition, Unfiled, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
@@ -155,7 +156,8 @@ class Core:
 
     def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan, kind: type[Committer] = Committer) -> None:
         """Start the committer."""
-        self.committer = kind(self._new_plan, plan_jointly, partial(self._light_plan, plan_lightly), self._announce)
+        light_plan = partial(self._light_plan, plan_lightly)
+        self.committer = kind(self._new_plan, plan_jointly, light_plan, self._announce, self.store.is_quick)
 
     def _light_plan(self, plan_lightly: LightPlan, requests: Sequence[CommitRequest[Any]]) -> CommitPlan | None:
         """A commit planned in an event loop; None if something is to be done first, or the requests are not light."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
 from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities

@@ -8,7 +8,7 @@ from functools import partial
 
 from restante.calls.groups import ResetPosition, WriteCheckpoint
 from restante.errors import InvalidRequest, PositionAhead, PositionGone
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed

@@ -11,7 +11,7 @@ from restante.calls.shards import DeliverNotice
 from restante.errors import InvalidRequest
 from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources

@@ -24,7 +24,7 @@ from restante.errors import (
     ProducerUnknown,
     RestanteError,
 )
-from restante.hub.engine.committer import Line
+from restante.hub.engine.commit_request import Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import RequestDraft
@@ -110,6 +110,27 @@ def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: 
     else:
         request.put_off = True
         found.ahead[_line(request)] = None
+
+
+def are_plainly_next(core: Core, numbered: Sequence[PublishRequest]) -> bool:
+    """Whether each is the next of its group by what memory has, and none needs a closer look."""
+    rows, ahead = core.memory(ProducerMemory).rows, dict[Line, PublishRequest]()
+    for request in numbered:
+        line, before = _line(request), ahead.get(_line(request))
+        if before is None and not _is_next(rows.get(line), request):
+            return False
+        if before is not None and not _follows(request, before):
+            return False
+        ahead[line] = request
+    return ahead.keys().isdisjoint(core.committer.parked.lines)
+
+
+def _is_next(row: ProducerRow | None, request: PublishRequest) -> bool:
+    assert request.numbers is not None, "only numbered ones are judged here"
+    try:
+        return row is not None and standing(row, request.numbers, request.count()) is Standing.NEXT
+    except RestanteError:
+        return False
 
 
 def _follows(request: PublishRequest, before: PublishRequest) -> bool:

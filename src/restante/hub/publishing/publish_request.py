@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Judged
 from restante.model.access.access import EVERYTHING, Grant
@@ -129,7 +129,7 @@ class PublishRequest(CommitRequest[Receipt]):
         self.caller = caller
         self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
-        self.light = numbers is None and batch is None and bool(messages)
+        self.light = batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
         self.hear_rows: HearRows | None = None
@@ -172,7 +172,7 @@ class PlainPublish(PublishRequest):
             size += len(letter.data)
         super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
         self.letters = letters
-        self.light = numbers is None
+        self.light = True
         self._read = read
 
     @property

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from restante.errors import FaultyMessages
-from restante.hub.engine.committer import Line
+from restante.hub.engine.commit_request import Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import judge

@@ -17,6 +17,7 @@ from restante.server.connections.protocol import HttpConnection
 from restante.server.desk import Counter
 from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_link import DoorLink
+from restante.server.doors.door_publish import DoorShortRoutes
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
 from restante.server.http_server import HttpServer
@@ -86,6 +87,7 @@ class DoorService(HttpServer):
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
         self.server.announce = started
         self.server.before_announcing = self._ready
+        self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
         try:
             await self.serve()
         finally:

@@ -14,7 +14,7 @@ import msgspec
 from restante.calls.publishing import Publish
 from restante.errors import Internal, InvalidRequest, RestanteError
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import SENDS_BYTES_MAX, SENDS_MAX
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import Receipt

@@ -179,6 +179,9 @@ class SqliteStore:
         if self._commits.due() or self._files.any_unnamed():
             self._untidy.set()
 
+    def is_quick(self, byte_count: int) -> bool:
+        return byte_count <= INLINE_BYTES_MAX and self._commits.is_quick(byte_count)
+
     def resolve(self) -> bool:
         """No commit ends in `OutcomeUnknown`: after a flush that failed, the store has stopped."""
         raise Unavailable(self.failure() or "No commit is in doubt.")
