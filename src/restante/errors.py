@@ -322,7 +322,7 @@ class OutcomeUnknown(Unavailable):
 
     code = "outcome_unknown"
     parcel: Any = None
-    """Of a producer's send: the parcel, to be sent again."""
+    """The parcel of a producer's send, to be sent again."""
 
 
 class PartlyStored(Unavailable):

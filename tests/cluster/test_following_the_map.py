@@ -12,7 +12,9 @@ import pytest
 import restante
 import restante.aio
 from restante.model.storage.partition import partition_of
+from tests.cli.places import run
 from tests.cluster.two_nodes import TwoNodes
+from tests.server.wire import Wire
 from tests.waiting import wait_until
 
 
@@ -101,3 +103,21 @@ def test_a_live_client_goes_where_its_mailbox_went(nodes: TwoNodes) -> None:
         live.close()
         thread.join(20)
     assert (seen, reconnects) == (["before", "after"], 1)
+
+
+def test_the_list_of_partitions_names_the_owner_of_each(nodes: TwoNodes) -> None:
+    wire = Wire(nodes.urls[1])
+    listed = wire.get("/v1/partitions").json()["partitions"]
+    wire.close()
+    assert [own["owner"] for own in listed] == [nodes.urls[0]] * 8 + [nodes.urls[1]] * 8
+
+
+def test_a_node_is_drained_by_a_command_and_the_last_one_is_not(nodes: TwoNodes) -> None:
+    at = ("--hub", ",".join(nodes.urls))
+    assert run("nodes", "drain", "mail-0", "--dry-run", *at).stdout == "mail-0 would give 1 shard away.\n"
+    assert nodes.moved == {}
+    drained = run("nodes", "drain", "mail-0", "--yes", *at)
+    assert drained.stdout == "mail-0 has no shard any more, and may be ended.\n"
+    assert nodes.moved == {0: 1}
+    assert "draining" in run("nodes", "list", *at).stdout
+    assert "last_node" in run("nodes", "drain", "mail-1", "--yes", *at).stderr

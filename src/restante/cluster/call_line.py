@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -39,9 +40,14 @@ class _Questions(FrameConnection):
         number = next(self._numbers)
         future: asyncio.Future[tuple[FrameKind, bytes]] = self._loop.create_future()
         self.waiting[number] = future
-        future.add_done_callback(lambda _: self.waiting.pop(number, None))
+        future.add_done_callback(partial(self._done, number))
         self.put(number, FrameKind.CALL, content)
         return future
+
+    def _done(self, number: int, future: asyncio.Future[tuple[FrameKind, bytes]]) -> None:
+        self.waiting.pop(number, None)
+        if future.cancelled() and not self.ended:
+            self.put(number, FrameKind.CANCEL, b"")
 
     def ask_for(self, hearer: Hearer, content: bytes) -> None:
         number = next(self._numbers)

@@ -101,7 +101,7 @@ class _QuickConnection(ClientConnection):
     """The fragments of a frame that has not come whole."""
     _still = False
     _silent = False
-    """Nothing came since `keepalive` last looked."""
+    """Whether nothing came since `keepalive` last looked."""
     _gave_up = False
 
     def attach(self, taker: LiveTaker) -> None:

@@ -145,7 +145,7 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[asyncio.Future[Reply]] = UnderWay(window)
         self.given_up = False
-        """No new frame goes over it. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
         self.task = asyncio.create_task(self._read(), name="restante-frames")
 
     @property

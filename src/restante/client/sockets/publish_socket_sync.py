@@ -195,7 +195,7 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[_Promise] = UnderWay(window)
         self.given_up = False
-        """No new frame goes over it. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
         self.sending = threading.Lock()
         self._thread = threading.Thread(target=self._read, name="restante-frames", daemon=True) if window > 1 else None
         place = terms.places.place_for(PATH)

@@ -128,7 +128,7 @@ class Hub:
 
     @property
     def link(self) -> AsyncLink:
-        """For those who build on the surface: the connection below it."""
+        """The connection below the surface, for programs that build on it."""
         return self._link
 
     async def send(
@@ -178,7 +178,7 @@ class Hub:
         after: str | None = None,
         search: str | None = None,
     ) -> RecipientPage:
-        """Those with waiting messages: most first, or oldest first; at most 5 s old; `search` is in their names.
+        """The recipients with waiting messages: most first, or oldest first; the list is at most 5 s old. `search` is in their names.
 
         ```python
         page = await hub.recipients(order="oldest", limit=10)

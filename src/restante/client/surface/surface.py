@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol, Self, Unpack
+from typing import Protocol, Self, Unpack
 
 import pyarrow as pa
 from msgspec import UNSET
 
+from restante.calls.mailboxes import Order
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_surface import Acknowledger, Batch, Batches
 from restante.client.batches.batch_view import BatchName
@@ -190,7 +191,7 @@ class Recipient(Protocol):
         origins: Sequence[str] = (),
         origin_groups: Sequence[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,
@@ -253,8 +254,8 @@ class Recipient(Protocol):
 class Pipeline(Protocol):
     """Sends without waiting for each. Use it in a `with` statement, or close it."""
 
-    def send(self, messages: Message | list[Message], *, batch: BatchName | None = None) -> Future[Receipt]:
-        """At once, unless too much is under way. Messages are stored in the order in which they are sent."""
+    def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
+        """Send messages: at once, unless too much is under way. They are stored in the order in which they are sent."""
         ...
 
     def room(self) -> None:
@@ -289,7 +290,7 @@ class Producer(Protocol):
 
     def send(
         self,
-        messages: Sendable = UNSET,
+        messages: object = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
@@ -317,7 +318,7 @@ class Hub(Protocol):
     def jobs(self) -> Jobs: ...
     def send(
         self,
-        messages: Sendable = UNSET,
+        messages: object = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
@@ -331,7 +332,7 @@ class Hub(Protocol):
     def recipients(
         self,
         *,
-        order: Literal["waiting", "oldest"] = "waiting",
+        order: Order = "waiting",
         limit: int | None = None,
         after: str | None = None,
         search: str | None = None,

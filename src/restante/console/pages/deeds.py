@@ -28,7 +28,7 @@ class Prospect(NamedTuple):
 
     title: str
     effect: Child
-    """In numbers."""
+    """The effect of the deed, in numbers."""
     typed: str
     """What the visitor must type."""
     back: str
@@ -36,7 +36,7 @@ class Prospect(NamedTuple):
     fields: Child = None
     """What else the visitor may say."""
     vain: bool = False
-    """It would change nothing, so it is not offered."""
+    """Whether the deed would change nothing, so that the page does not offer it."""
 
 
 Look = Callable[[Visit, dict[str, str]], Awaitable[Prospect]]

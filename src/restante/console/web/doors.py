@@ -75,7 +75,7 @@ class SameProcessDoor:
         return taken.answer()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close the door, which holds nothing."""
 
 
 class _Answering:

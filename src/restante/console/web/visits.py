@@ -52,7 +52,7 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def looks(self) -> bool:
-        """At batches, consignments, producers and partitions."""
+        """Whether a visitor may look at batches, consignments, producers and partitions."""
         return self.has("reader", "publisher")
 
     @property

@@ -95,7 +95,7 @@ def prepared_many(core: Core, call: SendActions) -> tuple[Sequence[Message], Pub
 
 
 def answered_many(core: Core, messages: Sequence[Message], receipt: Receipt) -> AcceptedActions:
-    """In their order. If some were known before, what became of them is looked up."""
+    """The answers to actions, in the order of the actions. If some were known before, what became of them is looked up."""
     states = [ActionState.ACCEPTED] * len(messages)
     if receipt.duplicates:
         states = [look_up(core, message.id or "", message.recipient).state for message in messages]

@@ -55,7 +55,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
         """Groups, and which of their items are not known; None: all of them."""
         self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
-        """By estimated batch, how many items of it were named: to be counted by the caller."""
+        """How many items of each estimated batch were named; the caller counts them."""
 
     @property
     def is_to_be_counted(self) -> bool:
@@ -166,7 +166,7 @@ def _plan_batch(core: Core, draft: RequestDraft, batch_id: bytes, shares: Sequen
 
 
 def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
-    """Those who may use the batch; to the others its items are unknown."""
+    """The shares of callers that may use the batch; to other callers its items are unknown."""
     allowed = []
     for share in shares:
         if row is not None and may_use(share.request.caller, row.owner):

@@ -40,7 +40,7 @@ from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, Rest, run
-from restante.hub.engine.tasks import Task, guarded
+from restante.hub.engine.tasks import when_told
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
 from restante.model.consignments.consignment import (
@@ -72,7 +72,6 @@ from restante.model.storage.changes import Space
 
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -145,7 +144,7 @@ def discard_alone(core: Core, consignment_id: bytes, caller: Grant) -> None:
 
 
 def waiting_out(core: Core, consignment: bytes) -> Procedure[None]:
-    """While a round is being prepared, who would change what it counts has to wait."""
+    """Wait while a round is being prepared, before changing what it counts."""
     for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
         row = core.memory(OpenRounds).rows.get(consignment)
         if row is None or row.phase is not RoundPhase.PREPARING:
@@ -365,24 +364,10 @@ def between_shards(core: Core) -> Procedure[None]:
 
 
 def _once(core: Core) -> int:
-    core.memory(OpenRounds).wanted.clear()
     core.committer.refuse_parked(_WAIT_SECONDS)
     note_doubts(core)
     run(core, between_shards(core))
     return 0
 
 
-def _always(core: Core) -> None:
-    while not core.closing.is_set():
-        core.memory(OpenRounds).wanted.wait(_LOOK_SECONDS)
-        if not core.closing.is_set():
-            guarded(core, _once)
-
-
-TASK = Task(
-    "rounds",
-    _always,
-    wake=lambda core: core.memory(OpenRounds).wanted.set(),
-    is_wanted=lambda core: core.shard is not None,
-    waits_outside=True,
-)
+TASK = when_told("rounds", lambda core: core.memory(OpenRounds).wanted, _once)

@@ -68,8 +68,9 @@ from restante.hub.engine.committer import Committer, plan_one
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.live_mail import Take
+from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.outcomes import CommitTotals
+from restante.hub.engine.partitions import Unfiled
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
@@ -78,7 +79,8 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.memory import GroupMemory, load_groups
+from restante.hub.groups.home_memory import remember_groups
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
@@ -173,7 +175,7 @@ class OpenHub:
         self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
-        self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
+        remember_groups(self._core)
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:
@@ -257,7 +259,7 @@ class OpenHub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return bool(self._core.unfiled.overdue) or self._core.committer.full
+        return bool(self._core.memory(Unfiled).overdue) or self._core.committer.full
 
     def asks_first(self, call: Publish) -> bool:
         """Whether a publish has to ask another shard first: then not in an event loop."""
@@ -272,13 +274,13 @@ class OpenHub:
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member, which need no link of their own here."""
+        """The link for the threads of a member, which need none of their own here."""
         del timeout
         return ApartHub(self)
 
     @property
     def core(self) -> Core:
-        """For those who build on the hub: doctor, tests, the asynchronous door."""
+        """The core of the hub, for what builds on it: doctor, tests, the asynchronous door."""
         return self._core
 
     @property
@@ -376,7 +378,7 @@ class OpenHub:
 
     def pushing(self, take: Take) -> AbstractContextManager[None]:
         """While inside, `take` gets what each commit brought, in the committer's thread."""
-        return self._core.live.taking(take)
+        return self._core.memory(LivePost).taking(take)
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""

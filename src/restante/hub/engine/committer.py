@@ -85,7 +85,7 @@ class Committer:
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
         """What came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
-        """About how many there are."""
+        """About how many requests event loops have gathered."""
         self.parked = ParkedRequests[CommitRequest[Any]]()
         self._closing = False
         self._broken = False

@@ -120,7 +120,7 @@ def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> Comm
 
 
 def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> Line:
-    """In which the numbers of a producer count."""
+    """The line in which the numbers of a producer count."""
     check_numbers(numbers)
     if partition is None:
         raise InvalidRequest("Numbers count in one partition: name it.")

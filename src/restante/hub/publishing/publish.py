@@ -439,7 +439,7 @@ def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:
 
 
 def _receipts_of(partition: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[PartitionReceipt, ...]:
-    """Of one request: its numbers in a partition are contiguous."""
+    """The receipts of one request, whose numbers in a partition are contiguous."""
     if not len(partition):
         return ()
     order = np.argsort(partition.astype(np.uint16), kind="stable")

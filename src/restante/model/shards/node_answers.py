@@ -81,6 +81,10 @@ class NodeMap(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeStatus, ...]
     shards: tuple[ShardStatus, ...]
 
+    def owner_of(self, partition: int) -> str | None:
+        """The address of the node that has a partition; None if nobody has it."""
+        return next((own.address for own in self.shards if own.first <= partition <= own.last), None)
+
 
 class NodeDrain(msgspec.Struct, frozen=True, kw_only=True):
     """A node that gives its shards away: those that it still has. None: it may be ended."""

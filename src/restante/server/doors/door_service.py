@@ -20,9 +20,9 @@ from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_publish import DoorShortRoutes
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
+from restante.server.health.hub_metrics import DoorMetrics
+from restante.server.health.metrics import Metrics
 from restante.server.http_server import HttpServer
-from restante.server.hub_metrics import DoorMetrics
-from restante.server.metrics import Metrics
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
 

@@ -56,7 +56,7 @@ class SendsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class _Send(NamedTuple):
     content: bytes
     letters: Sequence[Letter] | None
-    """None: something about it is not plainly right, and the rules are to say what."""
+    """The letters of a send; None: something about it is not plainly right, and the rules are to say what."""
 
 
 _Waiting = asyncio.Future[CommitRequest[Receipt]]

@@ -54,7 +54,7 @@ SPECIAL_HEADERS = frozenset(
 JSON_TYPE = b"application/json"
 _NO_ROLES: frozenset[Role] = frozenset()
 _DIGITS_MAX = 9
-"""Of a length that is worth reading."""
+"""A length with more digits than this is not read."""
 _log = logging.getLogger("restante.server")
 _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"

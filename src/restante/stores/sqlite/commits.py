@@ -30,9 +30,9 @@ class LogBounds(NamedTuple):
     """
 
     target_bytes: int = 4 * MIB
-    """From here on commits are transferred in the background."""
+    """The length of the log from which on commits are transferred in the background."""
     most_bytes: int = 16 * MIB
-    """From here on a commit transfers those before it first: the bound, should the background not keep up."""
+    """The length of the log from which on a commit first transfers those before it: the bound, should the background not keep up."""
     step_bytes: int = STEP_BYTES
 
 

@@ -95,7 +95,7 @@ class Log:
         return files
 
     def lives_without(self, files: Sequence[LogFile]) -> list[Life]:
-        """Those that the database must know before the files are released: others instead of theirs."""
+        """The lives that the database must know before the files are released: others instead of theirs."""
         left = [life for life in self._lives if all(file.life != life for file in files)]
         return left + [Life.new() for _ in range(_LIVES - len(left))]
 

@@ -199,7 +199,7 @@ class SqliteStore:
             raise self._commits.failed(error) from error
 
     def scrub(self) -> bool:
-        """Nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
+        """Scrub the store: nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
 
         The database is written anew, which takes as long as it is large, and room for as much again, twice. Commits go
         on meanwhile, into the log.

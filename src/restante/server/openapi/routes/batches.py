@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from restante.limits import BATCH_ITEMS_MAX
-from restante.server.openapi.acknowledgements import ACKNOWLEDGE
-from restante.server.openapi.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
 from restante.server.openapi.parts import Answer, Operation, Subject, json_answer, json_body
 from restante.server.openapi.places import BATCH, WRITING
+from restante.server.openapi.routes.acknowledgements import ACKNOWLEDGE
+from restante.server.openapi.routes.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
 
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
 

@@ -32,7 +32,7 @@ _ARROW = {
 
 _PLACES = {"group": GROUP, "member": MEMBER, "partition": PARTITION, "action": ACTION}
 _UNKNOWN = ("group", "member", "partition")
-"""Of these there may be none by the name in a path."""
+"""Problems of a path whose name no group has."""
 _STATUS = json_answer(200, "The group.", "GroupStatus", "Cache-Control")
 _WHERE = json_answer(200, "Where the group is.", "Checkpointed", "Cache-Control")
 _DONE = Answer(status=204, text="Done.")

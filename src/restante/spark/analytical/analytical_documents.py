@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from restante.spark.analytical.analytical_tables import DOCUMENT, MISMATCHES, Tables
 from restante.spark.documents import Fidelity, Survey, infer, mismatches, survey, with_document
-from restante.spark.jobs.analytical_tables import DOCUMENT, MISMATCHES, Tables
 
 _NO_COLUMNS = StructType([])
 

@@ -22,8 +22,8 @@ from restante.server.openapi.places import (
     WRITING,
     after_text,
 )
-from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT
 from restante.server.openapi.query import query
+from restante.server.openapi.routes.publishing import BODIES, BODY_HEADERS, BODY_TEXT
 from restante.server.openapi.schemas import text
 
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)

@@ -8,19 +8,19 @@ from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame
 
+from restante.spark.analytical.analytical_batches import ByFiles, apply
+from restante.spark.analytical.analytical_facts import Facts
+from restante.spark.analytical.analytical_lag import Lag
+from restante.spark.analytical.analytical_tables import Tables, folders_of
+from restante.spark.analytical.analytical_upkeep import Upkeep, clean, cleaned_on, compact, expire, remember_cleaning
 from restante.spark.documents import Fidelity
-from restante.spark.jobs.analytical_batches import ByFiles, apply
-from restante.spark.jobs.analytical_facts import Facts
-from restante.spark.jobs.analytical_lag import Lag
-from restante.spark.jobs.analytical_tables import Tables, folders_of
-from restante.spark.jobs.analytical_upkeep import Upkeep, clean, cleaned_on, compact, expire, remember_cleaning
 from restante.spark.jobs.work import Outcome
 
 _COUNTED = ("messages", "deliveries", "completed_batches", "erased_recipients", "mismatches")
 
 
 class Progress:
-    """Of one run."""
+    """The progress of one run of the job."""
 
     def __init__(self, tables: Tables, fidelity: Fidelity, upkeep: Upkeep, tell: Callable[[str], None]) -> None:
         self._tables = tables

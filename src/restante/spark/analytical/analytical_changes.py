@@ -1,4 +1,4 @@
-"""From changes to the rows of the analytical store's tables: pure functions of frames.
+"""Makes the rows of the analytical store's tables of changes: pure functions of frames.
 
 A message that is collected, expired or withdrawn is settled: nothing more can happen to it. So is a number whose message
 was released to the end, and lives on under another. Each number is settled once at most, so those rows need no comparing
@@ -91,7 +91,7 @@ def is_settled() -> Column:
 
 
 def is_open() -> Column:
-    """It waits again, or lies aside: more will happen to it."""
+    """Whether a message waits again, or lies aside: more will happen to it."""
     return (_state() == "set_aside") | ((f.col("change") == "released") & f.col("weight").isNull())
 
 
@@ -123,7 +123,7 @@ def settled_of(changes: DataFrame) -> DataFrame:
 
 
 def latest(deliveries: DataFrame) -> DataFrame:
-    """Of each message the last row. Only messages that were open on the way can have several."""
+    """The last row of each message. Only messages that were open on the way can have several."""
     often = deliveries.where(~f.col("settled")).select(*KEY).distinct()
     once = deliveries.join(often, list(KEY), "left_anti")
     order = Window.partitionBy(*KEY).orderBy(f.desc("change_sequence_number"), f.desc("settled"))
@@ -149,7 +149,7 @@ def erased_of(changes: DataFrame) -> DataFrame:
 
 
 def states(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """For people: every message, what has become of it, since when, and in which bundle.
+    """Every message as people want it: what has become of it, since when, and in which bundle.
 
     A message that was released to the end is there once, under the number that it has now.
     """

@@ -37,7 +37,7 @@ def ends_of(place: HubPlace) -> dict[int, int]:
 def lag_of(
     progress: StreamingQueryProgress | None, ends: Mapping[int, int], newest: datetime | None, *, now: datetime
 ) -> Lag:
-    """From how far a stream has read, where the hub ends, and when the newest change was that is in the tables."""
+    """The lag of a stream, from how far it has read, where the hub ends, and when the newest change was that is in the tables."""
     numbers = _numbers(progress.sources[0], ends) if progress is not None and progress.sources else None
     if numbers == 0:
         return Lag(0, 0.0)

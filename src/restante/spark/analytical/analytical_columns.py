@@ -1,4 +1,4 @@
-"""From changes to the rows of the analytical store's tables, by columns in memory: for tasks that write files themselves.
+"""Makes the rows of the analytical store's tables of changes, by columns in memory: for tasks that write files themselves.
 
 The same rules as in `analytical_changes`, where Spark follows them; a test holds one against the other.
 """
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from restante.model.columns.arrow import Column
-from restante.spark.jobs.analytical_changes import DELIVERIES, MESSAGE_COLUMNS, SETTLING
-from restante.spark.jobs.analytical_facts import Facts
+from restante.spark.analytical.analytical_changes import DELIVERIES, MESSAGE_COLUMNS, SETTLING
+from restante.spark.analytical.analytical_facts import Facts
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 
@@ -45,7 +45,7 @@ def split(changes: pa.RecordBatch) -> Split:
 
 
 class _Told:
-    """Of each change, what kind it is: masks without nulls."""
+    """What kind each change is: masks without nulls."""
 
     def __init__(self, changes: pa.RecordBatch | pa.Table) -> None:
         change = changes.column("change")

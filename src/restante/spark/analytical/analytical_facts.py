@@ -40,7 +40,7 @@ def counted_by_spark(values: Mapping[str, Any]) -> Facts:
 
 
 def together(parts: Iterable[Facts]) -> Facts:
-    """Of a batch, the facts of whose parts these are."""
+    """The facts of a micro-batch, put together from those of its parts."""
     return reduce(_sum, parts, Facts())
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from restante.errors import InvalidRequest
 from restante.limits import MIB
-from restante.spark.jobs.analytical_tables import Tables
+from restante.spark.analytical.analytical_tables import Tables
 
 _CLEANED_ON = "cleaned_on"
 

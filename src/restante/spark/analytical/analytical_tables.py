@@ -9,30 +9,30 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, VariantType
 
-from restante.spark.documents import CARRIED, Fidelity
-from restante.spark.documents import MISMATCHES as VALUES
-from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
-from restante.spark.jobs.analytical_files import (
+from restante.spark.analytical.analytical_changes import BATCHES, DELIVERIES, MESSAGES
+from restante.spark.analytical.analytical_files import (
     DELIVERIES_BY,
     DELIVERY_STATISTICS,
     MESSAGE_STATISTICS,
     MESSAGES_BY,
     TaskFolders,
 )
+from restante.spark.documents import CARRIED, Fidelity
+from restante.spark.documents import MISMATCHES as VALUES
 from restante.spark.tables.folders import Folders
 from restante.spark.tables.table_files import has_log
 from restante.spark.tables.tables import Definition, StoredTable
 
 DOCUMENT = "document"
 APPLICATION = "restante analytical-store"
-"""In this name the tables know which batches they have."""
+"""The name under which the tables know which batches they have."""
 MISMATCHES = StructType([*VALUES.fields, *CARRIED.fields])
 """Values that have no place in the columns of documents, and of which message they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Of one analytical store."""
+    """The tables of one analytical store."""
 
     messages: StoredTable
     deliveries: StoredTable
@@ -64,7 +64,7 @@ def folders_of(tables: Tables) -> TaskFolders | None:
 
 
 def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) -> None:
-    """Those that are not there yet. `InvalidOperation` if the documents were shown in another way before."""
+    """Create the tables that do not exist yet. `InvalidOperation` if the documents were shown in another way before."""
     messages = Definition(
         schema=_with_document(fidelity),
         partitioned_by=MESSAGES_BY,

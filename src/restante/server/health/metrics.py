@@ -19,7 +19,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _RECENT = 256
 _RECENT_SECONDS = 60.0
 _FAILED = 500
-"""From this status on it is the hub that failed."""
+"""An answer with this status, or a higher one, says that the hub failed."""
 
 
 class CountMetric:

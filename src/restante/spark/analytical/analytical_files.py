@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
-from restante.spark.jobs.analytical_columns import split
-from restante.spark.jobs.analytical_facts import Facts, together
+from restante.spark.analytical.analytical_columns import split
+from restante.spark.analytical.analytical_facts import Facts, together
 from restante.spark.source.narrowed_reads import Narrow, narrowed
 from restante.spark.tables.table_files import FileShape, FileWriter, NewFile
 
@@ -34,7 +34,7 @@ _REPEATING = (
 
 
 Numbers = dict[int, list[int]]
-"""Of messages, by partition."""
+"""Sequence numbers of messages, by partition."""
 
 
 class TaskFolders(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ def whole_of(filed_parts: Iterable[Filed]) -> Filed:
 
 
 def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[pa.RecordBatch]:
-    """In a task: write what comes to files, and give one row that tells of them."""
+    """Write what comes to files, in a task, and give one row that tells of them."""
     wish = msgspec.json.decode(told, type=FilingWish)
     writers = [_writer(wish.messages, MESSAGES_BY, MESSAGE_STATISTICS, name)]
     if wish.deliveries is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX, SENDS_BYTES_MAX, SENDS_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import BATCH_ID, PARTITION, WRITING
-from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING
+from restante.server.openapi.routes.producers import NUMBERED_PROBLEMS, NUMBERING
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
 from restante.server.requests.accept_names import HEADER as ACCEPT_HEADER
 from restante.server.requests.batch_names import HEADER as BATCH_HEADER

@@ -22,8 +22,8 @@ from restante.model.groups.group_answers import GroupTotals
 from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
+from restante.server.health.metrics import Metrics
 from restante.server.health.rounds import HealthRounds
-from restante.server.metrics import Metrics
 
 
 class HubMetrics(Collector):
@@ -171,7 +171,7 @@ def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
         "restante_group_overtaken", "Times that a group asked for what the feed no longer had.", labels=("group",)
     )
     for own in groups:
-        for partition, numbers in enumerate(own.lags):
+        for partition, numbers in own.lags.items():
             lag.add_metric((own.group, str(partition)), numbers)
         members.add_metric((own.group,), own.members)
         given.add_metric((own.group,), own.givings)
@@ -189,7 +189,7 @@ _ACTIONS = {
 
 
 def _actions(actions: Iterable[NamedTotals]) -> Iterator[Metric]:
-    """By the names that groups have; the others are one, without a name."""
+    """Metrics of actions by the names that groups have; all other names are one, without a name."""
     named = ("group", "action")
     counters = {
         name: CounterMetricFamily(f"restante_actions_{name}", text, labels=named) for name, text in _ACTIONS.items()

@@ -15,8 +15,8 @@ from msgspec import Meta
 from restante.calls.mailboxes import ListPartitions
 from restante.hub.door.hub import OpenHub
 from restante.limits import RATE_SAMPLES_MAX, RATE_SECONDS
+from restante.server.health.metrics import Metrics
 from restante.server.live.post import ConnectedClients
-from restante.server.metrics import Metrics
 
 _log = logging.getLogger("restante.server")
 

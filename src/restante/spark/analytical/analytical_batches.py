@@ -30,12 +30,12 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from restante.limits import ERASURES_AT_ONCE_MAX, OPEN_TOLD_MAX
+from restante.spark.analytical import analytical_changes as rules
+from restante.spark.analytical.analytical_documents import append_messages
+from restante.spark.analytical.analytical_facts import Facts, counted_by_spark, earliest, last
+from restante.spark.analytical.analytical_files import Filed, FilingWish, Numbers, TaskFolders, file_changes
+from restante.spark.analytical.analytical_tables import APPLICATION, Tables
 from restante.spark.documents import Fidelity
-from restante.spark.jobs import analytical_changes as rules
-from restante.spark.jobs.analytical_documents import append_messages
-from restante.spark.jobs.analytical_facts import Facts, counted_by_spark, earliest, last
-from restante.spark.jobs.analytical_files import Filed, FilingWish, Numbers, TaskFolders, file_changes
-from restante.spark.jobs.analytical_tables import APPLICATION, Tables
 from restante.spark.source.narrowed_reads import Narrow, narrowed
 from restante.spark.tables.table_files import remove
 from restante.spark.tables.tables import WRITING, StoredTable
@@ -62,7 +62,7 @@ class _Open(NamedTuple):
     """The deliveries that are open."""
 
     numbers: Numbers | None
-    """None: they are too many to tell the tasks."""
+    """The numbers of open messages; None: they are too many to tell the tasks."""
 
     @property
     def are_some(self) -> bool:
@@ -89,7 +89,7 @@ class ByFiles:
         self._folders = folders
         self._file = file
         self._open: _Open | None = None
-        """None: not looked up."""
+        """The open messages; None: not looked up yet."""
 
     def apply(self, changes: DataFrame, *, number: int) -> Facts:
         tables, read = self._tables, _prepared(changes)
@@ -207,7 +207,7 @@ def _is_of_stored(changes: DataFrame, number: int) -> bool:
 
 
 def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
-    """Nothing of these partitions was taken in before, and each message is there once: nothing has to be compared."""
+    """Take in what is stored of partitions of which nothing was taken in before; each message is there once, so nothing has to be compared."""
     if tables.deliveries.has(APPLICATION, number):
         facts = _facts(changes)
     else:
@@ -284,7 +284,7 @@ def _with_counted(facts: Facts, counted: Facts) -> Facts:
 
 
 def _erase(tables: Tables, erased: DataFrame) -> None:
-    """By conditions with the values in them: so files in which nothing of these recipients lies are not opened."""
+    """Erase recipients by conditions with the values in them: so files in which nothing of these recipients lies are not opened."""
     rows = erased.collect()
     for first in range(0, len(rows), ERASURES_AT_ONCE_MAX):
         few = rows[first : first + ERASURES_AT_ONCE_MAX]
@@ -309,7 +309,7 @@ def _any(conditions: list[Column]) -> Column:
 
 @contextmanager
 def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """For frames that are small beside what they are made from, and used several times."""
+    """Keep frames in memory that are small beside what they are made from, and used several times."""
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield kept
