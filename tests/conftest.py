@@ -42,6 +42,7 @@ _KILLS = frozenset(
         "test_kills.py",
         "test_kills_wire.py",
         "test_kills_postgresql.py",
+        "test_kills_nodes.py",
         "test_campaign.py",
         "test_sqlite_crashes.py",
         "test_processes.py",
