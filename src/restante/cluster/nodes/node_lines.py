@@ -11,7 +11,6 @@ from restante.cluster.call_line import CallLine, Hearer
 from restante.cluster.call_server import answer_call
 from restante.cluster.call_values import PublishLetters, encode_answer, encode_error, letters_of
 from restante.cluster.frames import FrameKind
-from restante.cluster.letter_messages import messages_of_letters
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.shard_seats import ShardSeats, places_of
 from restante.cluster.shard_lines import ShardLines, is_silent
@@ -20,6 +19,7 @@ from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.letter_messages import messages_of_letters
 from restante.model.shards.ranges import Ranges
 from restante.ports.carrier import Silent
 
