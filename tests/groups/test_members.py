@@ -215,6 +215,7 @@ def test_two_members_share_and_the_second_takes_over_when_the_first_leaves(hub: 
         thread.start()
     wait_until(lambda: _there(hub, name))
     wait_until(lambda: sorted(len(own.partitions) for own in first.status().members) == [2, 2])
+    wait_until(lambda: first._crews and second._crews, "both know that they are members")
     first.close()
     wait_until(lambda: [len(own.partitions) for own in second.status().members] == [4])
     publish(hub, 5_000)
@@ -311,7 +312,8 @@ async def _run_all(hub: asynchronous.Hub, name: str, total: int) -> None:
     assert set(seen.values()) == {1}
     running = asyncio.create_task(group.run(lambda page: None))
     async with asyncio.timeout(120):
-        while not (await group.status()).members:  # noqa: ASYNC110 - nobody here knows when the hub has the member
+        # Nobody here knows when the hub has the member, and the member that it is one.
+        while not ((await group.status()).members and group._crews):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
