@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from restante.cli.serving.console import mount_console
+from restante.cli.serving.console import mount_console, mount_door_console
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from tests.cluster.several import SeveralHub
 from tests.cluster.two_nodes import TwoNodes
+from tests.console.test_streams import _stream
 from tests.console.visiting import Browsing
 
 
@@ -82,7 +83,7 @@ def test_a_node_is_drained_when_its_name_was_typed_and_the_last_one_is_not(guard
 
 
 def test_a_shard_that_does_not_serve_is_said_first(tmp_path_factory: pytest.TempPathFactory) -> None:
-    several = SeveralHub(tmp_path_factory.mktemp("shards") / "data", prepare=mount_console)
+    several = SeveralHub(tmp_path_factory.mktemp("shards") / "data", prepare=mount_door_console)
     try:
         browser = Browsing(several.url)
         assert "/console/nodes" in browser.get("/partitions").page.links
@@ -92,3 +93,25 @@ def test_a_shard_that_does_not_serve_is_said_first(tmp_path_factory: pytest.Temp
     finally:
         several.stop()
     assert "Not all is well Shard 3 is silent: Shard 3 does not answer" in said
+
+
+def test_doors_on_one_port_share_the_sessions_of_one_console(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("doors") / "data"
+    home.mkdir()
+    operator = TokenFile(home / "tokens.json").create(roles=[Role.OPERATOR])
+    several = SeveralHub(home, prepare=mount_door_console, doors=3)
+    try:
+        browser = Browsing(several.url)
+        assert browser.sign_in(operator).status == 303
+        assert {browser.get("/tokens", follow=False).status for _ in range(30)} == {200}
+        for _ in range(6):
+            assert browser.confirm("file", {}, "file").status == 303
+        with _stream(several.url, "", browser.cookie) as answer:
+            assert answer.status == 200
+            assert answer.readline()
+        seen = [browser.ask("GET", "/console/assets/console.css").status for _ in range(10)]
+        reached = [door.service.counter.metrics.requests for door in several.doors]  # type: ignore[attr-defined]  # doors
+    finally:
+        several.stop()
+    assert set(seen) == {200}
+    assert sum(bool(own) for own in reached) > 1, "requests came through several doors"
