@@ -88,11 +88,19 @@ def test_a_shard_that_does_not_serve_is_said_first(tmp_path_factory: pytest.Temp
         browser = Browsing(several.url)
         assert "/console/nodes" in browser.get("/partitions").page.links
         assert "One node, local, has all shards." in browser.get("/nodes").page.text
+        assert "Most waiting" in browser.get("").page.text
         several.stop_shard(3)
-        said = browser.get("/nodes").page.text
+        pages = [browser.get(path).page.text for path in ("/nodes", "")]
+        refused = browser.get("/partitions")
+        several.start_shard(3)
+        again = browser.get("").page.text
     finally:
         several.stop()
-    assert "Not all is well Shard 3 is silent: Shard 3 does not answer" in said
+    assert all("Shard 3 (partitions 12 to 15) is silent. Shard 3 does not answer" in said for said in pages)
+    assert refused.status == 503
+    assert "/console/nodes" in refused.page.links
+    assert "Which shard does not serve?" in refused.page.text
+    assert "is silent" not in again
 
 
 def test_doors_on_one_port_share_the_sessions_of_one_console(tmp_path_factory: pytest.TempPathFactory) -> None:
