@@ -282,7 +282,8 @@ def test_the_slowest_of_a_batch_come_first_whichever_shard_they_are_in(wire: Wir
         bundle = wire.get(f"/v1/recipients/{name}/peek").headers["restante-bundle-id"]
         assert wire("DELETE", f"/v1/recipients/{name}/bundles/{bundle}").status == 200
     for limit in (7, 60):
-        seen, after = [], ""
+        seen: list[str] = []
+        after: str | None = ""
         while after is not None:
             page = wire.get(f"/v1/batches/{batch}/progress?slowest=true&limit={limit}{after}").json()
             seen += [own["recipient"] for own in page["recipients"]]
