@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,8 +92,8 @@ class NodeCluster:
         self.nodes = [NodeProcess(name, folder, self.server.address) for name in names]
         try:
             found_database(self.server.address, Settings(), shards=SHARDS, partitions=PARTITIONS)
-            for node in self.nodes:
-                node.start()
+            with ThreadPoolExecutor(len(self.nodes)) as threads:
+                list(threads.map(NodeProcess.start, self.nodes))
         except BaseException:
             self.close()
             raise

@@ -78,12 +78,15 @@ EVENTS: tuple[Callable[[NodeCluster, NodeProcess], None], ...] = (
 def test_whatever_happens_to_nodes_nothing_is_lost_or_doubled(cluster: NodeCluster) -> None:
     generator = random.Random(23)
     load = NodeLoad(cluster.address)
-    load.wait_for_more()
-    for number in range(ROUNDS):
-        event = EVENTS[number % len(EVENTS)] if number < len(EVENTS) else generator.choice(EVENTS)
-        event(cluster, generator.choice(cluster.nodes))
+    try:
         load.wait_for_more()
-    load.finish()
+        for number in range(ROUNDS):
+            event = EVENTS[number % len(EVENTS)] if number < len(EVENTS) else generator.choice(EVENTS)
+            event(cluster, generator.choice(cluster.nodes))
+            load.wait_for_more()
+        load.finish()
+    finally:
+        load.end()
 
 
 def _probers(cluster: NodeCluster, gone: NodeProcess) -> list[Prober]:
