@@ -30,7 +30,7 @@ from restante.model.storage.changes import Space
 from restante.ports.backup import SnapshotPart, SnapshotStore, StoreSnapshot
 
 LEFT_OUT = (Space.GROUP_MEMBER,)
-"""Who was a member of a group when a backup was made is none of a hub that is made of it: all join again."""
+"""Spaces that a backup leaves out: the members of a group are not members of a hub that is made of the backup. All join again."""
 
 
 class BackupStream:
@@ -100,7 +100,7 @@ def backup(core: Core) -> BackupStream:
 
 
 def _content(part: SnapshotPart) -> Generator[bytes, None, ManifestFile]:
-    """Gives the bytes of a part, and at the end its line of the manifest."""
+    """The bytes of a part, and at the end its line of the manifest."""
     checksum, size = hashlib.sha256(), 0
     for chunk in part.chunks():
         checksum.update(chunk)
