@@ -219,11 +219,12 @@ def test_headers_are_the_same_properties_as_columns_and_as_values(
     records = [record(n, b"k%d" % n, b'{"to": "ada"}', headers=own) for n, own in enumerate(headers)]
     mapper, columns = RecordMapper(InRule(topic="t", recipient=rule)), TopicRecords.of_records(records)
     found, one_by_one = mapper._columns(columns), mapper._one_by_one(columns, {}).sent
+    assert isinstance(one_by_one, list)
     if found is None:
         assert rule == "header:tenant" or any(len(dict(own)) < len(own) for own in headers)
         return
     rows = zip(found.column("recipient").to_pylist(), found.column("properties").to_pylist(), strict=True)
-    assert [(name, dict(properties)) for name, properties in rows] == [
+    assert [(name, dict(properties or ())) for name, properties in rows] == [
         (one.recipient, one.properties) for one in one_by_one
     ]
 
