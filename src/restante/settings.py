@@ -405,6 +405,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
     """Whether mailbags are filed in the background; otherwise only by explicit calls."""
+    filing_process: bool = True
+    """Whether a served hub has a process of its own for what filing computes."""
     origins: dict[str, OriginSettings] = {}
     origin_groups: dict[str, OriginGroupSettings] = {}
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
@@ -440,6 +442,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "store_password_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
+        "filing_process": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "origin_groups": Rule(f"groups by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "server": Rule("the settings of the server"),

@@ -112,6 +112,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
+from restante.ports.clerk import Clerk, OwnClerk
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.counters import Counters
@@ -165,9 +166,10 @@ class OpenHub:
         post_webhook: PostWebhook | None = None,
         backplane: Backplane | None = None,
         shard: Shard | None = None,
+        clerk: Clerk | None = None,
     ) -> None:
         deed, fence, partitions = open_partitions(store, settings, random, shard)
-        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
+        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard, clerk or OwnClerk())
         self._core.remember(Origins(origins))
         self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
@@ -222,6 +224,7 @@ class OpenHub:
         finally:
             self._core.committer.close()
             self._core.store.close()
+            self._core.clerk.close()
             backplane_calls.end(self._core)
             counters = self._core.memory(BatchMemory).counters
             if counters is not None:
