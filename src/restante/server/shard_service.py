@@ -14,6 +14,7 @@ from restante.cluster.line_carrier import LineCarrier
 from restante.cluster.shard_folders import ShardTable, shard_folder
 from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
 from restante.cluster.socket_paths import short_path
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -26,7 +27,7 @@ from restante.stores.sqlite.privacy import make_folder
 class ShardService(Service):
     """A shard, not yet running."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a shard is made of
         self,
         home: Path,
         table: ShardTable,
@@ -37,6 +38,7 @@ class ShardService(Service):
         places: Mapping[KeyPath, str] | None = None,
         origins: Mapping[str, OriginPort] | None = None,
         clock: Clock | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         folders = [shard_folder(home, shard) for shard in range(len(table.ranges))]
         folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
@@ -44,7 +46,16 @@ class ShardService(Service):
         shard = Shard(table.ranges[number], self._carrier, table.key)
         place = ServedPlace(_requests_socket(folder), url, home, shard)
         try:
-            super().__init__(folder, settings, insecure=True, origins=origins, clock=clock, places=places, place=place)
+            super().__init__(
+                folder,
+                settings,
+                insecure=True,
+                origins=origins,
+                clock=clock,
+                places=places,
+                place=place,
+                backplane=backplane,
+            )
         except BaseException:
             self._carrier.close()
             raise

@@ -52,6 +52,7 @@ def _run(order: ChildOrder) -> None:
 async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     import socket
 
+    from restante.backplanes import open_backplane
     from restante.cli.serving.console import mount_console
     from restante.cluster.node_directory import ShardProcesses
     from restante.cluster.shard_folders import shard_folder
@@ -63,7 +64,8 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     lines = ShardLines(ranges, folders)
     bound = socket.socket(fileno=order.listener)
     directory = ShardProcesses(lines, folders)
-    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places), directory=directory)
+    place = (home, order.settings, bound, order.url, dict(order.places))
+    service = DoorService(lines, *place, directory=directory, backplane=open_backplane(order.settings))
     mount_console(service)
     spare()
     _obey(service)

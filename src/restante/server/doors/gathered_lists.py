@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
+from restante.calls.backplane import ListRefusedRecords
 from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
 from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
@@ -26,6 +27,7 @@ from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
+from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
@@ -118,6 +120,17 @@ async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> Pro
     return ProgressPage(recipients=page.recipients, next=following)
 
 
+async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -> RefusedPage:
+    """By partition and position, which is the order of the shards; every shard goes on after the place of a token."""
+    pages = await lines.all(call, caller)
+    found = [record for page in pages for record in page.records]
+    size = page_size(call.limit)
+    chosen = sorted(found, key=lambda own: (own.partition, own.position))[:size]
+    left = len(found) > size or _more(pages)
+    following = f"{chosen[-1].partition}:{chosen[-1].position}" if left else None
+    return RefusedPage(records=tuple(chosen), next=following)
+
+
 async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
     return sum(await lines.all(call, caller))
 
@@ -199,6 +212,7 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     DeleteSource: _delete_source,
     ReapBatches: _reaped,
     ReadProgress: _progress,
+    ListRefusedRecords: _refused,
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,
