@@ -454,14 +454,18 @@ def _file_always(core: Core) -> None:
         core.memory(Unfiled).wanted.wait()
         core.memory(Unfiled).wanted.clear()
         guarded(core, keep_due)
-        due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
-        if len(due) > 1:
-            guarded(core, file_handfuls)
-        for partition in due:
-            _file_partition(core, partition)
-        for partition in core.partitions:
-            if partition.fresh_runs >= limits.FILING_HANDFUL:
-                _file_partition(core, partition)
+        # While some are filed, others get enough.
+        for _ in range(2):
+            _file_due(core)
+
+
+def _file_due(core: Core) -> None:
+    """File the partitions that have enough runs that nobody has looked at."""
+    due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
+    if len(due) > 1:
+        guarded(core, file_handfuls)
+    for partition in due:
+        _file_partition(core, partition)
 
 
 def _file_partition(core: Core, partition: Partition) -> None:
