@@ -34,7 +34,7 @@ class SeveralHub:
         origins: Mapping[str, OriginPort] | None = None,
         clock: Callable[[], int] | None = None,
         backplane: Backplane | None = None,
-        prepare: Callable[[DoorService], None] = lambda _: None,
+        prepare: Callable[[DoorService, Path, int], None] = lambda *_: None,
     ) -> None:
         chosen = settings or Settings()
         chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, port=0))
@@ -48,19 +48,19 @@ class SeveralHub:
         numbers = range(len(self.table.ranges))
         self.folders = [shard_folder(folder, number) for number in numbers]
         self.shards = [self._shard(number) for number in numbers]
-        self.doors = [self._door(bound.dup()) for _ in range(doors)]
+        self.doors = [self._door(bound.dup(), number) for number in range(doors)]
         bound.close()
 
     def _shard(self, number: int) -> ServedHub:
         place = (self._folder, self.table, number, self._settings, self.url)
         return ServedHub(ShardService(*place, origins=self._origins, clock=self._clock, backplane=self._backplane))
 
-    def _door(self, bound: socket.socket) -> ServedHub:
+    def _door(self, bound: socket.socket, number: int) -> ServedHub:
         lines = ShardLines(self.table.ranges, self.folders)
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
         place = (self._folder, self._settings, bound, self.url)
         service = DoorService(lines, *place, {}, claims, backplane=self._backplane)
-        self._prepare(service)
+        self._prepare(service, self._folder, number)
         return ServedHub(service)
 
     def stop_shard(self, number: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from restante.cluster.call_server import CallServer
 from restante.cluster.line_carrier import LineCarrier
 from restante.cluster.shard_folders import ShardTable, shard_folder
 from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
-from restante.cluster.socket_paths import short_path
+from restante.cluster.socket_paths import own_socket
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
@@ -44,7 +42,8 @@ class ShardService(Service):
         folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
         self._carrier = LineCarrier(table.ranges, folders)
         shard = Shard(table.ranges[number], self._carrier, table.key)
-        place = ServedPlace(_requests_socket(folder), url, home, shard)
+        make_folder(folder)
+        place = ServedPlace(own_socket(folder / REQUESTS_SOCKET), url, home, shard)
         try:
             super().__init__(
                 folder,
@@ -68,17 +67,3 @@ class ShardService(Service):
         finally:
             await self._calls.close()
             self._carrier.close()
-
-
-def _requests_socket(folder: Path) -> socket.socket:
-    """Bound, and its owner's alone."""
-    make_folder(folder)
-    path = folder / REQUESTS_SOCKET
-    path.unlink(missing_ok=True)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        bound.bind(short_path(path))
-    finally:
-        os.umask(before)
-    return bound

@@ -53,7 +53,7 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     import socket
 
     from restante.backplanes import open_backplane
-    from restante.cli.serving.console import mount_console
+    from restante.cli.serving.console import mount_door_console
     from restante.cluster.node_directory import ShardProcesses
     from restante.cluster.shard_folders import shard_folder
     from restante.cluster.shard_lines import ShardLines
@@ -66,7 +66,7 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     directory = ShardProcesses(lines, folders)
     place = (home, order.settings, bound, order.url, dict(order.places))
     service = DoorService(lines, *place, directory=directory, backplane=open_backplane(order.settings))
-    mount_console(service)
+    mount_door_console(service, home, order.number)
     spare()
     _obey(service)
     await service.run(_ready)
