@@ -56,7 +56,8 @@ and leaves no cycles. Measured: a fifth less processor time for small publishes.
 class ServedPlace:
     """Where the hub of one shard is served, which is not where its clients are."""
 
-    bound: socket.socket
+    bound: socket.socket | None
+    """None: connections are handed to it."""
     url: str
     """The address of the doors."""
     home: Path
@@ -101,9 +102,10 @@ class Service(HttpServer):
                 clerk=_clerk(settings) if store is None else None,
             )
         except BaseException:
-            bound.close()
+            if bound is not None:
+                bound.close()
             raise
-        metrics, url = Metrics(), url_of(bound) if place is None else place.url
+        metrics, url = Metrics(), place.url if place is not None else url_of(_bound(bound))
         folder_of_data = None if settings.store_url else path
         self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, url, places or {})
         metrics.registry.register(HubMetrics(self.desk))
@@ -153,6 +155,11 @@ class Service(HttpServer):
 def _clerk(settings: Settings) -> Clerk | None:
     """Who computes what filing writes: a process of its own, where there can be one."""
     return FilingClerk() if settings.filing_process and sys.platform != "win32" else None
+
+
+def _bound(bound: socket.socket | None) -> socket.socket:
+    assert bound is not None, "who has no place listens here"
+    return bound
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:
