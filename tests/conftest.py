@@ -48,28 +48,37 @@ _KILLS = frozenset(
     }
 )
 """Processes that are killed under load, by campaigns."""
-_KILLS_TESTS = ("docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",)
+_KILLS_TESTS = (
+    "cli/test_collect_command.py::test_a_collect_that_is_killed_again_and_again_gets_everything_exactly_once",
+    "cli/test_feed.py::test_whoever_is_killed_goes_on_and_misses_nothing",
+    "docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",
+)
 _BROWSER = frozenset({"test_browser.py"})
 """Pages in a real browser."""
 _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 """Many spoilt or made-up requests to one served hub."""
 _WIRE_TESTS = tuple(
-    f"docs/test_examples.py::test_the_examples_of_a_page_print_what_it_shows[{page}]"
-    for page in ("batches", "catalog", "first-steps", "many-writers", "reading-along")
+    f"{place}::test_the_examples_of_a_page_print_what_it_shows[{page}]"
+    for place, pages in {
+        "clients/test_typescript.py": ("README",),
+        "docs/test_examples.py": ("batches", "catalog", "first-steps", "many-writers", "reading-along"),
+    }.items()
+    for page in pages
 )
-"""Pages whose examples run many programs against a served hub."""
+"""Pages whose examples run many programs against a served hub, or are compiled first."""
 _BENCH_PROCESSES = (
     "test_batches.py::test_the_hub_counts_a_batch_down_to_one_completion",
     "test_idempotent.py::test_each_way_of_small_publishes_stores_everything_and_only_the_numbered_ones_leave_producers",
     "test_idempotent.py::test_each_way_of_large_parcels_stores_everything_and_only_the_numbered_ones_leave_a_producer",
     "test_live.py::TestOurs::test_the_client_and_bare_sockets_get_everything_in_order[client]",
+    "test_live.py::TestOurs::test_the_client_and_bare_sockets_get_everything_in_order[bare sockets]",
     "test_live.py::TestOurs::test_those_that_read_nothing_are_connected_and_get_nothing",
     "test_live.py::TestOurs::test_connections_may_wait_for_more",
 )
-"""Workloads of the benchmarks in processes of their own, beside one that is for people."""
+"""Workloads of the benchmarks in processes of their own."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
-_COUNTS = (profiles.by_profile, profiles.faults, profiles.places)
+_COUNTS = (profiles.by_profile, profiles.faults, profiles.pairs, profiles.places)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 

@@ -7,11 +7,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 from hypothesis import settings
 
-_EXAMPLES = {"dev": 50, "ci": 100, "long": 1_000}
+_EXAMPLES = {"dev": 30, "ci": 100, "long": 1_000}
+_PLACES = 6
+"""So many places in order the tier for people tries."""
+_EVERY = 3
+"""Of the pairs of things that meet, the tier for people tries one in so many."""
 
 
 def register() -> None:
@@ -27,9 +32,21 @@ def by_profile(*, dev: int, ci: int) -> int:
     return dev if settings.get_current_profile_name() == "dev" else ci
 
 
-def places(count: int) -> list[int]:
-    """Which of so many places in order are tried: all of them; in the tier for people both ends, and every third between."""
-    return list(range(count)) if by_profile(dev=0, ci=1) else sorted({*range(0, count, 3), *range(count)[-1:]})
+def places(count: int, *, most: int = _PLACES) -> list[int]:
+    """Which of so many places in order are tried: all of them; in the tier for people `most`, evenly, with both ends."""
+    if count <= most or by_profile(dev=0, ci=1):
+        return list(range(count))
+    return [place * (count - 1) // (most - 1) for place in range(most)]
+
+
+def pairs(firsts: Iterable[str], seconds: Iterable[str]) -> list[tuple[str, str]]:
+    """Which pairs are tried: all; in the tier for people every third, so that each of either side is in some."""
+    every = by_profile(dev=_EVERY, ci=1)
+    return [
+        (first, second)
+        for (row, first), (column, second) in product(enumerate(firsts), enumerate(seconds))
+        if (row + column) % every == 0
+    ]
 
 
 def faults(writes: Sequence[int], *, whole: bool = False) -> list[tuple[int, int]]:

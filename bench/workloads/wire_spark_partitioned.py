@@ -14,8 +14,8 @@ from bench import spark as sparks
 from bench.outcome import Figure, Outcome, Unit, faster, slower
 from bench.sampling import Contender, timed
 from bench.wire import OURS, WireBench
+from restante.spark.analytical.analytical_tables import create_tables, tables_at
 from restante.spark.jobs import partitioned_store
-from restante.spark.jobs.analytical_tables import create_tables, tables_at
 from restante.spark.jobs.work import Work
 
 WHAT = "S5 one of 1,000 values in 10⁷ rows"

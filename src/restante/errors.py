@@ -29,6 +29,8 @@
     ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
     ├── ProducerUnknown            producer_unknown
     ├── JobUnknown                 job_unknown             no run of the job was reported, or it was forgotten
+    ├── NodeUnknown                node_unknown
+    ├── LastNode                   last_node               nobody could take the shards of this node
     ├── BatchUnknown               batch_unknown
     ├── BatchSealed                batch_sealed            nothing more can be added
     ├── BatchKeyUsed               batch_key_used          another open batch has this key, and is named
@@ -225,6 +227,14 @@ class JobUnknown(RestanteError):
     code = "job_unknown"
 
 
+class NodeUnknown(RestanteError):
+    code = "node_unknown"
+
+
+class LastNode(RestanteError):
+    code = "last_node"
+
+
 class BatchUnknown(RestanteError):
     code = "batch_unknown"
 
@@ -312,7 +322,7 @@ class OutcomeUnknown(Unavailable):
 
     code = "outcome_unknown"
     parcel: Any = None
-    """Of a producer's send: the parcel, to be sent again."""
+    """The parcel of a producer's send, to be sent again."""
 
 
 class PartlyStored(Unavailable):

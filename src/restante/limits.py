@@ -279,12 +279,12 @@ GROUP_GATHER_SECONDS = 0.002
 ACTIONS_AT_ONCE_MAX = 10_000
 """How many actions one request may bring."""
 ACTIONS_REMEMBERED_MAX = 200_000
-"""Of so many actions that were handed out, or tried, memory knows where they lie and how they go."""
+"""Memory knows where so many of the actions lie that were handed out or tried, and how they go."""
 RECENT_ACTIONS_MAX = 1_000
-"""Of each partition so many actions that wait are kept in memory as they came, for members that keep up."""
+"""So many waiting actions of each partition are kept in memory as they came, for members that keep up."""
 RECENT_ACTION_BYTES_MAX = 16 * KIB
 RECENT_ACTIONS_BYTES_MAX = 32 * MIB
-"""Of all partitions."""
+"""The bound for the kept actions of all partitions together."""
 FEW_ACTIONS_MAX = 200
 """So many are handed out as values; more as columns."""
 ACTION_NAMES_COUNTED_MAX = 10_000

@@ -186,4 +186,4 @@ class ActionMachine(RuleBasedStateMachine):
 
 
 TestActionMachine = ActionMachine.TestCase
-TestActionMachine.settings = settings(max_examples=by_profile(dev=8, ci=50), stateful_step_count=25, deadline=None)
+TestActionMachine.settings = settings(max_examples=by_profile(dev=5, ci=50), stateful_step_count=25, deadline=None)

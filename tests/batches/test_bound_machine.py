@@ -31,7 +31,7 @@ from tests.hub.engines import FakeClock
 from tests.producers.machines import Step, Weighted, drive, drive_for_long, weighted
 from tests.profiles import by_profile
 
-EXAMPLES = {"memory": by_profile(dev=4, ci=7), "sqlite": by_profile(dev=3, ci=4)}
+EXAMPLES = {"memory": by_profile(dev=2, ci=7), "sqlite": by_profile(dev=2, ci=4)}
 SHRINKING_SECONDS = 900
 NAMES = ("ada", "ben", "cleo", "dora")
 MANY = 150

@@ -13,7 +13,7 @@ from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, ListPendingItems, OpenBatch, ReadBatch, SealBatch
 from restante.errors import Unavailable
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch_answers import Acknowledged, BatchState, ItemRange
 from restante.model.storage.changes import Changes, Space

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from restante.client.nodes.hub_places import HubPlaces
 from restante.client.transport.address import address_of
 from restante.client.transport.exchange import (
     Dialogue,
@@ -43,8 +44,10 @@ class Conversation:
 
     @property
     def terms(self) -> Terms:
+        address = address_of("http://hub.test:8470", token="secret-token")
         return Terms(
-            address=address_of("http://hub.test:8470", token="secret-token"),
+            address=address,
+            places=HubPlaces((address,), lambda: self.now),
             timeout=30,
             retrying=self.retrying,
             clock=lambda: self.now,

@@ -22,7 +22,7 @@ from restante.client.surface import sync
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, MessageUnknown, Overloaded
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import MailboxAddress
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.calls import publish_request

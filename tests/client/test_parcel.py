@@ -65,7 +65,7 @@ def sent_bytes(content: object) -> tuple[str, int]:
 
 
 @given(st.lists(messages, min_size=1, max_size=5), st.integers(1, 30))
-@settings(max_examples=by_profile(dev=75, ci=150), deadline=None)
+@settings(max_examples=by_profile(dev=40, ci=150), deadline=None)
 def test_a_parcel_takes_no_more_than_it_says(given_messages: list[Message], times: int) -> None:
     parcel = Parcel(0)
     try:
@@ -220,7 +220,7 @@ def test_a_table_is_known_by_itself_and_messages_by_themselves() -> None:
 
 
 @given(st.lists(messages, max_size=4))
-@settings(max_examples=by_profile(dev=50, ci=100), deadline=None)
+@settings(max_examples=by_profile(dev=30, ci=100), deadline=None)
 def test_a_loaded_parcel_is_sent_just_as_the_dumped_one(given_messages: list[Message]) -> None:
     parcel = Parcel.of([msgspec.structs.replace(message, id=None) for message in given_messages], 1)
     try:

@@ -32,6 +32,7 @@ class SeveralHub:
         doors: int = DOORS,
         origins: Mapping[str, OriginPort] | None = None,
         clock: Callable[[], int] | None = None,
+        prepare: Callable[[DoorService], None] = lambda _: None,
     ) -> None:
         chosen = settings or Settings()
         chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, port=0))
@@ -40,6 +41,7 @@ class SeveralHub:
         bound.listen(CONNECTIONS_BACKLOG)
         self.url = url_of(bound)
         self._folder, self._settings, self._origins, self._clock = folder, chosen, origins, clock
+        self._prepare = prepare
         numbers = range(len(self.table.ranges))
         self.folders = [shard_folder(folder, number) for number in numbers]
         self.shards = [self._shard(number) for number in numbers]
@@ -53,7 +55,9 @@ class SeveralHub:
     def _door(self, bound: socket.socket) -> ServedHub:
         lines = ShardLines(self.table.ranges, self.folders)
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
-        return ServedHub(DoorService(lines, self._folder, self._settings, bound, self.url, {}, claims))
+        service = DoorService(lines, self._folder, self._settings, bound, self.url, {}, claims)
+        self._prepare(service)
+        return ServedHub(service)
 
     def stop_shard(self, number: int) -> None:
         self.shards[number].stop()

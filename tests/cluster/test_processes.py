@@ -108,3 +108,29 @@ def test_children_end_with_their_supervisor_which_starts_again_at_once(tmp_path:
     with served(tmp_path / "data", port=port) as running:
         listed = {own["recipient"] for own in Wire(running.url).get("/v1/recipients").json()["recipients"]}
         assert listed == {"r0", "r1", "r2"}
+
+
+def test_a_shard_that_cannot_be_started_again_is_told_of_with_the_reason(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--shards", "2") as running:
+        database = tmp_path / "data" / "shard-1" / "restante.db"
+        journal, aside = database.with_name("restante.db-wal"), tmp_path / "journal"
+        (shard,) = (child for child in running.children() if _has_open(child, database))
+        journal.rename(aside)
+        whole = database.read_bytes()
+        database.write_bytes(b"no database".ljust(len(whole), b"!"))
+        os.kill(shard, signal.SIGKILL)
+
+        def state() -> tuple[str, str]:
+            shards = Wire(running.url).get("/v1/nodes").json()["shards"]
+            return shards[1]["state"], shards[1]["reason"] or ""
+
+        wait_until(lambda: state()[0] == "failed")
+        assert "shard 1 did not start" in state()[1]
+        database.write_bytes(whole)
+        aside.rename(journal)
+        wait_until(lambda: state() == ("serving", ""))
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    links = Path(f"/proc/{pid}/fd").iterdir()
+    return any(link.readlink() == path for link in links if link.is_symlink())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from restante.console.web.doors import SameProcessDoor
+from restante.client.transport.address import addresses_of
+from restante.console.web.doors import NetworkDoor, SameProcessDoor
 from restante.console.web.exchanges import Receive, Scope, Send
+from restante.server.serve import ServedHub
 
 
 def test_a_request_is_not_called_off_before_it_is_answered() -> None:
@@ -22,3 +24,14 @@ def test_a_request_is_not_called_off_before_it_is_answered() -> None:
 
     answer = asyncio.run(SameProcessDoor(application, "here").ask("GET", "/v1/partitions", {}, b""))
     assert (answer.status, answer.body) == (200, b"whole")
+
+
+def test_of_several_addresses_another_is_asked_when_one_does_not_answer(hub: ServedHub) -> None:
+    async def scene() -> int:
+        door = NetworkDoor(*addresses_of(f"http://127.0.0.1:9,{hub.url}"))
+        try:
+            return (await door.ask("GET", "/v1/whoami", {}, b"")).status
+        finally:
+            await door.close()
+
+    assert asyncio.run(scene()) == 200

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +21,15 @@ from restante.calls.groups import (
 )
 from restante.calls.publishing import Publish
 from restante.hub.door.hub import OpenHub
-from restante.hub.groups.members import end_leases
+from restante.hub.engine.core import Core
+from restante.hub.groups.members import end_leases, keep_shard
 from restante.hub.groups.memory import GroupMemory
 from restante.model.groups.group_answers import Assigned, Checkpointed, GroupStatus, Joined, NextPage, ReadAfter
 from restante.model.publishing.message import Message
 from restante.ports.store import Store
 from restante.settings import GroupSettings, Settings
 from restante.stores.memory import MemoryStore
+from tests.cluster.door_hub import DoorHub
 from tests.hub.engines import FakeClock
 
 HEARTBEAT = 3.0
@@ -52,11 +55,14 @@ class GroupWorld:
 
     def _open(self) -> OpenHub:
         hub = open_hub(None, settings=self.settings, clock=self.clock, store=self.store)
-        memory = hub.core.memory(GroupMemory)
+        self._take_clock(hub.core)
+        return hub
+
+    def _take_clock(self, core: Core) -> None:
+        memory = core.memory(GroupMemory)
         memory.monotonic = lambda: self.seconds
         for member_id, heard in memory.heard.items():
             memory.heard[member_id] = type(heard)(self.seconds, heard.clock)
-        return hub
 
     def open_again(self) -> None:
         assert isinstance(self.store, MemoryStore)
@@ -96,6 +102,41 @@ class GroupWorld:
 
     def publish(self, count: int, *, kind: str = "k", first: int = 0) -> None:
         self.hub.call(Publish.of([Message(recipient=f"r{first + n}", kind=kind, data=b"x") for n in range(count)]))
+
+
+class SeveralWorld(GroupWorld):
+    """The same behind a door, with a shard for each of the four partitions."""
+
+    def __init__(self, folder: Path, settings: Settings = QUIET) -> None:
+        self.folder = folder
+        super().__init__(settings=settings)
+
+    def _open(self) -> OpenHub:
+        hub = DoorHub(self.folder, self.settings, clock=self.clock)
+        for core in hub.cores:
+            self._take_clock(core)
+        return cast("OpenHub", hub)  # as far as calls go
+
+    @property
+    def cores(self) -> list[Core]:
+        return cast("DoorHub", self.hub).cores
+
+    def open_again(self) -> None:
+        self.hub.close()
+        self.hub = self._open()
+
+    def end(self) -> int:
+        ended = sum(end_leases(core) for core in self.cores)
+        for core in self.cores:
+            keep_shard(core)
+        return ended
+
+
+PLACES = ("here", "doors")
+
+
+def world_in(place: str, folder: Path, settings: Settings = QUIET) -> GroupWorld:
+    return SeveralWorld(folder, settings) if place == "doors" else GroupWorld(settings=settings)
 
 
 def numbers(page: NextPage) -> list[int]:

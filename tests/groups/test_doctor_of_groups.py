@@ -9,11 +9,13 @@ from restante.hub.doctor.doctor import examine
 from restante.model.groups.group import GroupFilter, GroupRow, encode_group
 from restante.model.groups.group_position import PositionRow, encode_position
 from restante.model.groups.membership import GroupMember, encode_member
+from restante.model.shards.group_parts import GroupCopy, encode_copy
 from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
 from tests.groups.group_world import GroupWorld
 
 POSITIONS, MEMBERS, GROUPS = Space.GROUP_POSITION, Space.GROUP_MEMBER, Space.GROUP
+COPIES = Space.GROUP_COPY
 
 
 @pytest.fixture
@@ -43,6 +45,8 @@ def test_groups_that_were_used_are_sound(store: MemoryStore) -> None:
         (POSITIONS, b"g", b"\xff"),
         (GROUPS, b"other", encode_group(GroupRow("g", GroupFilter(), 1))),
         (GROUPS, b".", encode_group(GroupRow(".", GroupFilter(), 1))),
+        (COPIES, b"other", encode_copy(GroupCopy(1, GroupRow("g", GroupFilter(), 1)))),
+        (COPIES, b"g", b"\xff"),
         (MEMBERS, b"g\x00" + b"m" * 16, encode_member(GroupMember(b"n" * 16, "a", 1))),
         (MEMBERS, b"\x00" + b"m" * 16, encode_member(GroupMember(b"m" * 16, "a", 1))),
     ],

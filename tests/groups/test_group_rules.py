@@ -106,21 +106,21 @@ def test_rows_are_read_as_they_were_written() -> None:
 
 
 def test_a_checkpoint_moves_forward_only() -> None:
-    row = given(begun(None, 10), b"m", now=0)
+    row = given(begun(None, 10, 1), b"m", now=0)
     later = checkpointed(row, 20, row.generation, end=30, now=7)
     assert (later.position, later.checkpoint_at) == (20, 7)
     assert checkpointed(later, 15, row.generation, end=30, now=8) == later
 
 
 def test_a_checkpoint_beyond_the_end_is_refused() -> None:
-    row = given(begun(None, 10), b"m", now=0)
+    row = given(begun(None, 10, 1), b"m", now=0)
     with pytest.raises(PositionAhead) as refused:
         checkpointed(row, 31, row.generation, end=30, now=7)
     assert refused.value.details["end"] == 30
 
 
 def test_a_stale_generation_writes_nothing() -> None:
-    first = given(begun(None, 0), b"m", now=0)
+    first = given(begun(None, 0, 1), b"m", now=0)
     second = given(first, b"n", now=0)
     for stale in (first.generation, second.generation + 1):
         with pytest.raises(GenerationStale) as refused:
@@ -129,14 +129,14 @@ def test_a_stale_generation_writes_nothing() -> None:
 
 
 def test_a_lease_that_ended_writes_nothing_though_nobody_took_over() -> None:
-    row = freed(given(begun(None, 0), b"m", now=0))
+    row = freed(given(begun(None, 0, 1), b"m", now=0))
     with pytest.raises(GenerationStale):
         checkpointed(row, 1, row.generation, end=9, now=7)
 
 
 def test_generations_go_on_after_deletion_and_reset() -> None:
-    row = given(begun(None, 0), b"m", now=0)
-    again = given(begun(ended(row), 0), b"m", now=0)
+    row = given(begun(None, 0, 1), b"m", now=0)
+    again = given(begun(ended(row), 0, 2), b"m", now=0)
     assert again.generation > row.generation
     moved = reset(again, 3, now=7)
     assert (moved.position, moved.holder) == (3, b"m")
@@ -144,7 +144,7 @@ def test_generations_go_on_after_deletion_and_reset() -> None:
 
 
 def test_generations_ascend_over_the_restoring_of_a_backup() -> None:
-    backed_up = given(begun(None, 0), b"m", now=100 * SECOND)
+    backed_up = given(begun(None, 0, 1), b"m", now=100 * SECOND)
     lost = given(backed_up, b"n", now=200 * SECOND)
     restored = given(backed_up, b"o", now=300 * SECOND)
     assert restored.generation > lost.generation

@@ -53,15 +53,25 @@ from restante.model.groups.group_answers import Assigned, ReadAfter, Running
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import GroupSettings
-from tests.groups.group_world import HANDOVER, HEARTBEAT, LEASE, QUIET, GroupWorld, numbers
+from tests.groups.group_world import HANDOVER, HEARTBEAT, LEASE, PLACES, QUIET, GroupWorld, numbers, world_in
 from tests.waiting import wait_until
 
 DAY = 86_400.0
 
 
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+inside = pytest.mark.parametrize("place", ["here"], indirect=True)
+"""Of tests that look at what lies in the memory of one process. Shards do not know what home has told a member: its
+generation alone keeps it from writing, once the partition has gone on."""
+
+
 @pytest.fixture
-def world() -> Iterator[GroupWorld]:
-    made = GroupWorld()
+def world(place: str, tmp_path: Path) -> Iterator[GroupWorld]:
+    made = world_in(place, tmp_path / "data")
     made.define()
     yield made
     made.hub.close()
@@ -286,6 +296,7 @@ def test_a_lease_that_ended_is_over_though_nobody_took_over(world: GroupWorld) -
     assert world.status().partitions[0].member_id is None
 
 
+@inside
 def test_others_hear_what_ran_when_a_lease_ended_and_not_when_a_member_left(world: GroupWorld) -> None:
     heard: list[tuple[str, str, tuple[Running, ...]]] = []
     world.hub.core.memory(GroupMemory).lost.append(
@@ -384,6 +395,7 @@ def test_a_page_under_an_old_generation_is_refused(world: GroupWorld) -> None:
     assert refused.value.details["stale"] == [{"partition": 0, "generation": again.partitions[0].generation}]
 
 
+@inside
 def test_nothing_more_is_handed_out_of_what_is_to_be_given_up(world: GroupWorld) -> None:
     world.publish(40)
     first = world.join("a")
@@ -393,6 +405,7 @@ def test_nothing_more_is_handed_out_of_what_is_to_be_given_up(world: GroupWorld)
     assert {page.partition for page in pages} == kept.keys()
 
 
+@inside
 def test_who_waits_gets_what_comes(world: GroupWorld) -> None:
     joined = world.join("a")
     found: list[int] = []
@@ -498,6 +511,7 @@ def test_a_reset_goes_anywhere_and_fences_who_has_the_partition(world: GroupWorl
         world.hub.call(ResetPosition("g", 0, datetime(2026, 1, 1)))  # noqa: DTZ001  # no zone is what is refused
 
 
+@inside
 def test_a_reset_to_a_time_goes_before_the_first_change_from_then_on(world: GroupWorld) -> None:
     start = datetime.fromtimestamp(world.clock.now / 1_000_000, UTC)
     ends = []
@@ -511,6 +525,7 @@ def test_a_reset_to_a_time_goes_before_the_first_change_from_then_on(world: Grou
     assert world.hub.call(ResetPosition("g", 0, start + timedelta(hours=1))).position == ends[-1]
 
 
+@inside
 def test_many_checkpoints_of_one_moment_share_a_commit(world: GroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.publish(40)
     joined = world.join("a")

@@ -16,7 +16,7 @@ from restante.calls.batches import OpenBatch, ReadBatch, ReadProgress
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.hub.doctor.doctor import Report, examine
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.batches.batch_answers import RecipientProgress
 from restante.model.batches.bound_stretches import BindingRole

@@ -55,7 +55,7 @@ from tests.reference.intake import as_time
 from tests.reference.mailbox import BundleRecord, Letter
 from tests.reference.office import Office, ReferenceStore
 
-CAMPAIGNS = {"memory": by_profile(dev=2, ci=8), "sqlite": by_profile(dev=1, ci=4)}
+CAMPAIGNS = {"memory": by_profile(dev=1, ci=8), "sqlite": by_profile(dev=1, ci=4)}
 CAMPAIGNS_COLLIDING = by_profile(dev=1, ci=2)
 CAMPAIGN_EXAMPLES = by_profile(dev=4, ci=9)
 SHRINKING_SECONDS = 900

@@ -22,7 +22,7 @@ from restante.client.surface import sync
 from restante.client.surface.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.partitions import Partition
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
@@ -31,7 +31,7 @@ from restante.settings import OriginSettings, Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import Mailbox, Seen, check_counters, inside, mailbox_of, seen
 from tests.hub.engines import FakeClock
-from tests.profiles import places
+from tests.profiles import pairs, places
 
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False)
 PATIENCE_SECONDS = 60.0
@@ -480,8 +480,7 @@ def reads_of(target: str) -> int:
     return result_of(ACTS[target])[1]
 
 
-@pytest.mark.parametrize("intruder", ACTS)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("target", "intruder"), pairs(TARGETS, ACTS))
 def test_whatever_comes_between_two_reads_it_is_as_if_one_came_after_the_other(target: str, intruder: str) -> None:
     if {target, intruder} <= HOLDS_FILING:
         return
@@ -575,8 +574,7 @@ def result_in_turn(*acts: Act) -> Seen:
         return seen(hub, NAMES)
 
 
-@pytest.mark.parametrize("second", SINGLE)
-@pytest.mark.parametrize("first", SINGLE)
+@pytest.mark.parametrize(("first", "second"), pairs(SINGLE, SINGLE))
 def test_two_in_one_commit_are_as_if_one_came_after_the_other(first: str, second: str) -> None:
     if {first, second} <= HOLDS_FILING:
         return

@@ -21,6 +21,7 @@ from restante.hub.doctor.doctor import examine
 from restante.hub.engine import identity_upkeep
 from restante.hub.engine.core import Core
 from restante.hub.engine.identity_reads import find
+from restante.hub.engine.partitions import Unfiled
 from restante.hub.publishing.identities import Verdict, holds, judge
 from restante.hub.publishing.lay_out import arrived
 from restante.model.consignments.consignment_answers import Winner
@@ -416,7 +417,7 @@ def test_background_filing_stores_the_ids_of_all_partitions() -> None:
         core = core_of(hub)
         deadline = time.monotonic() + 60
         while in_memory(hub) >= 2 * BOUND and time.monotonic() < deadline:
-            core.unfiled.wanted.set()
+            core.memory(Unfiled).wanted.set()
             core.closing.wait(0.01)
         assert in_memory(hub) < 2 * BOUND
         assert hub.producer.send(letter(5, "name 5")).duplicates == 1

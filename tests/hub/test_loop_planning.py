@@ -76,11 +76,12 @@ def world() -> Any:
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """The thread of each group that was to be planned in an event loop, and whether it was."""
     noted: list[tuple[str, bool]] = []
-    plan: Callable[[Committer, list[Any]], bool] = Committer._plan_here
+    plan: Callable[[Committer, list[Any]], Any] = Committer._plan_here
 
-    def note(self: Committer, batch: list[Any]) -> bool:
-        noted.append((threading.current_thread().name, plan(self, batch)))
-        return noted[-1][1]
+    def note(self: Committer, batch: list[Any]) -> object:
+        found = plan(self, batch)
+        noted.append((threading.current_thread().name, found is not None))
+        return found
 
     monkeypatch.setattr(Committer, "_plan_here", note)
     return noted

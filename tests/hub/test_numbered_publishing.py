@@ -20,7 +20,7 @@ from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, 
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.publishing.producers import ProducerMemory
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, ProducerRow

@@ -19,7 +19,7 @@ from restante import limits
 from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError, StorageFull, Unavailable
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes

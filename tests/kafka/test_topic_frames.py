@@ -15,8 +15,8 @@ import restante
 from restante.errors import InvalidRequest
 from restante.server.serve import ServedHub
 from restante.spark.jobs import nightly_run
-from restante.spark.jobs.nightly_settlement import PRODUCTS
 from restante.spark.jobs.work import Work
+from restante.spark.nightly.nightly_settlement import PRODUCTS
 from restante.spark.sessions.start import session
 from restante.spark.source.topic_frames import TopicSource, topic_frame
 from tests.kafka.broker import Broker

@@ -22,7 +22,7 @@ from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
 from restante.hub.doctor.doctor import examine
-from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.plan import RequestDraft
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.mailboxes.answers import Receipt
@@ -36,7 +36,7 @@ from tests.producers.machines import Step, Weighted, drive, drive_for_long, weig
 from tests.producers.model import NUMBERS, Answer, Letter, Model, Numbers, Refusal
 from tests.profiles import by_profile
 
-EXAMPLES = {"memory": by_profile(dev=6, ci=12), "sqlite": by_profile(dev=4, ci=5)}
+EXAMPLES = {"memory": by_profile(dev=3, ci=12), "sqlite": by_profile(dev=2, ci=5)}
 SHRINKING_SECONDS = 900
 PATIENCE_SECONDS = 60.0
 PAGE = 1_000

@@ -215,6 +215,15 @@ class ReferenceHub:
             for partition, count in waiting.items()
         )
 
+    def nodes(self) -> surface.NodeMap:
+        last = self.office.settings.partition_count - 1
+        return surface.NodeMap(
+            epoch=1,
+            partition_count=last + 1,
+            nodes=(surface.NodeStatus(node="local", since=as_time(0)),),
+            shards=(surface.ShardStatus(shard=0, first=0, last=last, node="local"),),
+        )
+
     def partition_of(self, recipient: str) -> int:
         return self.office.partition_of(recipient)
 

@@ -108,6 +108,9 @@ ALLOWED = {
     "GET /v1/settings": "o",
     "GET /v1/live": "o",
     "GET /v1/whoami": EVERYBODY,
+    "GET /v1/nodes": EVERYBODY,
+    "POST /v1/nodes/{node}/drain": "o",
+    "GET /v1/rounds": "o",
     "GET /v1/tokens": "o",
     "POST /v1/tokens": "o",
     "DELETE /v1/tokens/{token}": "o",
@@ -129,6 +132,7 @@ PLACES = {
     "{job}": "nightly-run",
     "{run}": "7",
     "{token}": "nosuchid",
+    "{node}": "elsewhere",
 }
 
 

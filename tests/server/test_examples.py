@@ -27,8 +27,8 @@ _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
 _OPERATIONS = [operation for methods in _DOCUMENT["paths"].values() for operation in methods.values()]
 _EXAMPLES = {example["name"]: (operation, example) for operation in _OPERATIONS for example in operation["x-examples"]}
 _CORRELATION_ID = "night-run-7"
-_UNKNOWN_BEFORE = {"owner", "duration_ms"}
-"""What a hub cannot know before: its address, and how long things take."""
+_UNKNOWN_BEFORE = {"owner", "address", "settings", "duration_ms"}
+"""What a hub cannot know before: its address, the digest of its settings, and how long things take."""
 
 _OF_HTTP = {"date", "content-type", "content-length", "transfer-encoding"}
 """Headers that need no description."""

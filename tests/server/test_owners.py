@@ -124,6 +124,9 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/tokens": (HUB,),
     "DELETE /v1/tokens/{token}": (HUB,),
     "GET /v1/whoami": (NOTHING,),
+    "GET /v1/nodes": (NOTHING,),
+    "POST /v1/nodes/{node}/drain": (HUB,),
+    "GET /v1/rounds": (HUB,),
 }
 SOCKETS_ALLOWED = {"GET /v1/publish": "po", "GET /v1/recipients/{recipient}/live": "xo"}
 OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE, JOB}

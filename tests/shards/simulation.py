@@ -24,7 +24,8 @@ from restante.hub.batches import batches, part_calls
 from restante.hub.batches.batches import check_id
 from restante.hub.consignments import consignments, prepared, rounds
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import CommitRequest, Committer
+from restante.hub.engine.commit_request import CommitRequest
+from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Ask, Rest
 from restante.hub.engine.tasks import Tasks

@@ -12,6 +12,7 @@ from restante import Message
 from restante.calls.batches import OpenBatch, ReadBatch
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, ReadConsignment
 from restante.calls.mailboxes import Dequeue, Explain, Peek
+from restante.calls.nodes import ListRounds
 from restante.calls.publishing import Publish
 from restante.calls.shards import (
     ApplyConsignment,
@@ -25,6 +26,7 @@ from restante.calls.shards import (
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, ConsignmentUnknown, MessageConflict, Unavailable
 from restante.hub.batches import part_calls
 from restante.hub.consignments import rounds
+from restante.hub.consignments.doubts import note_doubts
 from restante.hub.consignments.prepared import Prepared
 from restante.hub.engine.core import parse_uuid
 from restante.hub.engine.procedures import Ask, run
@@ -34,8 +36,10 @@ from restante.model.consignments.consignment import Attempt
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
 from restante.model.mailboxes.answers import BundleAnswer, Reason, Receipt
 from restante.model.publishing.few_or_many import few_or_many
+from restante.model.shards.node_answers import DoubtState, all_doubts
 from restante.model.shards.ranges import shard_of
 from restante.model.storage.changes import Space
+from restante.model.storage.partition import partition_of
 from restante.model.storage.run import RunState, decode_run
 from tests.shards.world import PARTITIONS, Shards, names
 from tests.waiting import wait_until
@@ -254,6 +258,43 @@ def test_a_round_that_a_shard_did_not_answer_is_ended_and_its_holds_go(shards: S
     assert held(shards) == 0
     assert shards.of(FAR[0]).call(Explain(FAR[0])).not_yet_visible == 0
     assert commit(shards, consignment, 3).accepted == 3
+
+
+def test_what_is_decided_and_not_applied_is_not_yet_visible_and_operators_see_the_round(shards: Shards) -> None:
+    consignment = begun(shards)
+    stage(shards, consignment, everybody())
+    shards.lose = (ApplyConsignment, AskRound)
+    with pytest.raises(Unavailable):
+        commit(shards, consignment, 3)
+    explained = shards.of(AWAY[0]).call(Explain(AWAY[0]))
+    assert (explained.reason, explained.not_yet_visible) == (Reason.NOT_YET_VISIBLE, 1)
+    found = all_doubts(hub.call(ListRounds()) for hub in shards.hubs).rounds
+    home = partition_of(consignment, PARTITIONS)
+    seen = {(own.shard, own.state, own.partitions, own.messages) for own in found}
+    assert {own.home for own in found} == {home}
+    assert {own.consignment for own in found} == {consignment}
+    assert (1, DoubtState.PREPARED, (4,), 1) in seen
+    assert (2, DoubtState.PREPARED, (7,), 1) in seen
+    (decided,) = (own for own in found if own.state is DoubtState.DECIDED)
+    assert {4, 7} <= set(decided.partitions)
+    assert "shards" in decided.advice
+    shards.lose = ()
+    settle(shards)
+    assert all_doubts(hub.call(ListRounds()) for hub in shards.hubs).rounds == ()
+    assert shards.of(AWAY[0]).call(Explain(AWAY[0])).reason is Reason.READY
+
+
+def test_a_round_in_doubt_is_known_since_it_was_first_seen(shards: Shards) -> None:
+    consignment = begun(shards)
+    stage(shards, consignment, everybody())
+    shards.lose_answers, shards.lose = (PrepareConsignment,), (EndRound, AskRound)
+    with pytest.raises(Unavailable):
+        commit(shards, consignment, 3)
+    note_doubts(shards.hubs[1].core)
+    (first,) = shards.hubs[1].call(ListRounds()).rounds
+    (again,) = shards.hubs[1].call(ListRounds()).rounds
+    assert first.since == again.since
+    assert first.advice.startswith(f"Asks shard {shards.hubs.index(shards.of(consignment))} ")
 
 
 def test_a_home_that_died_while_it_prepared_ends_the_round(shards: Shards) -> None:

@@ -9,10 +9,9 @@ from restante.calls.batches import OpenBatch, ReadBatch
 from restante.calls.call import Call
 from restante.calls.consignments import BeginConsignment
 from restante.calls.feed import ReadFeed
-from restante.calls.groups import DefineGroup
 from restante.calls.mailboxes import Dequeue, Explain, ListPartitions, ListRecipients, Peek
 from restante.calls.publishing import Publish
-from restante.errors import InvalidRequest, NotOwner
+from restante.errors import NotOwner
 from restante.model.mailboxes.answers import BundleAnswer, Reason
 from restante.model.storage.partition import partition_of
 from tests.shards.world import PARTITIONS, Shards, names
@@ -92,11 +91,6 @@ def test_a_batch_is_known_where_its_id_lives() -> None:
         (other,) = {*shards.hubs} - {home}
         with pytest.raises(NotOwner):
             other.call(ReadBatch(own))
-
-
-def test_a_group_over_some_of_the_partitions_is_refused() -> None:
-    with Shards(2) as shards, pytest.raises(InvalidRequest, match="all partitions"):
-        shards.of("readers").call(DefineGroup("readers"))
 
 
 def test_all_shards_have_one_key() -> None:

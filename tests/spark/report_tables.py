@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from restante.spark.jobs.analytical_changes import DELIVERIES, MESSAGES
+from restante.spark.analytical.analytical_changes import DELIVERIES, MESSAGES
 from tests.spark.given_then import Case, frame_of
 
 

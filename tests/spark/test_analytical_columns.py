@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from restante.spark.jobs import analytical_changes as rules
-from restante.spark.jobs.analytical_columns import split
-from restante.spark.jobs.analytical_facts import together
+from restante.spark.analytical import analytical_changes as rules
+from restante.spark.analytical.analytical_columns import split
+from restante.spark.analytical.analytical_facts import together
 from restante.spark.source.schemas import CHANGES
 
 START = datetime(2026, 2, 27, 22, tzinfo=UTC)

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from restante.spark.jobs.analytical_batches import ByFiles, apply
-from restante.spark.jobs.analytical_changes import messages_of, states
-from restante.spark.jobs.analytical_files import Filed, FilingWish, filed, whole_of
+from restante.spark.analytical.analytical_batches import ByFiles, apply
+from restante.spark.analytical.analytical_changes import messages_of, states
+from restante.spark.analytical.analytical_files import Filed, FilingWish, filed, whole_of
+from restante.spark.analytical.analytical_tables import Tables, create_tables, folders_of, tables_at
 from restante.spark.jobs.analytical_store import Options
-from restante.spark.jobs.analytical_tables import Tables, create_tables, folders_of, tables_at
 from restante.spark.source.schemas import CHANGES
 from restante.spark.tables.table_files import NewFile
 from restante.spark.tables.tables import StoredTable, settings

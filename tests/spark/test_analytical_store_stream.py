@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from restante import Message
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidRequest
+from restante.spark.analytical.analytical_changes import states
+from restante.spark.analytical.analytical_tables import tables_at
 from restante.spark.jobs import analytical_store
-from restante.spark.jobs.analytical_changes import states
 from restante.spark.jobs.analytical_store import Options
-from restante.spark.jobs.analytical_tables import tables_at
 from restante.spark.jobs.work import Work
 from tests.spark.served import HubProcess
 

@@ -11,12 +11,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from restante.errors import InvalidOperation, InvalidRequest
+from restante.spark.analytical.analytical_batches import apply
+from restante.spark.analytical.analytical_tables import Tables, create_tables, tables_at
+from restante.spark.analytical.analytical_upkeep import clean, cleaned_on, compact, expire
 from restante.spark.documents import Fidelity
 from restante.spark.jobs import analytical_store
-from restante.spark.jobs.analytical_batches import apply
 from restante.spark.jobs.analytical_store import Options
-from restante.spark.jobs.analytical_tables import Tables, create_tables, tables_at
-from restante.spark.jobs.analytical_upkeep import clean, cleaned_on, compact, expire
 from restante.spark.jobs.work import Work
 from restante.spark.source.schemas import CHANGES
 from tests.spark.given_then import check_rows, frame_of

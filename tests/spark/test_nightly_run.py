@@ -13,9 +13,9 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from restante.errors import InvalidRequest
 from restante.spark.jobs import nightly_run
-from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
-from restante.spark.jobs.nightly_settlement import PRODUCTS, transform_documents, transform_settlement
 from restante.spark.jobs.work import Work
+from restante.spark.nightly.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
+from restante.spark.nightly.nightly_settlement import PRODUCTS, transform_documents, transform_settlement
 from tests.spark.given_then import Case, cases, named
 from tests.spark.served import HubProcess
 

@@ -13,6 +13,7 @@ from restante.model.storage.changes import Changes, EntryKey, Space
 from restante.model.storage.keys import after_prefix
 from restante.stores.postgresql import recent
 from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
+from tests.profiles import by_profile
 
 PREFIXES = [b"recipe-1", b"recipe-2"]
 KEYS = [prefix + end for prefix in PREFIXES for end in (b"", b"a", b"b")]
@@ -129,7 +130,11 @@ class SmallMachine(RecentMachine):
 
 
 RecentMachine.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=by_profile(dev=20, ci=80),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
 )
 TestRecentRows = RecentMachine.TestCase
 

@@ -38,11 +38,14 @@ from restante.stores.sqlite.record import (
 )
 from restante.stores.sqlite.schema import MIGRATIONS
 from restante.testing.store_contract import StoreContract
+from tests.profiles import places
 
 TINY = LogBounds(target_bytes=1, most_bytes=3_000, step_bytes=512)
 """Every commit wakes the transfer, and few go on before it is done."""
 LARGE = b"large" * 100 * KIB
 COMMITS = 6
+BYTES_TRIED = 60
+"""Where a log is cut or spoilt, in the tier for people; at any byte otherwise."""
 MARK = b"\x01mark\xff\x00\x02"
 LIVES = (Life(b"\x01life\xff\x00\x02", 7), Life(b"another\x00", 8))
 
@@ -191,7 +194,7 @@ def test_a_log_cut_at_any_byte_opens_to_the_last_commit_before_it(crashed: Path,
     records = records_of(crashed)
     ends = [sum(map(len, records[: count + 1])) for count in range(len(records))]
     content = b"".join(records)
-    for cut in range(len(content) + 1):
+    for cut in places(len(content) + 1, most=BYTES_TRIED):
         left = content[:cut] + filler * (len(content) - cut)
         folder = with_log(crashed, tmp_path / "cut", left)
         # A record whose last bytes were zeros is whole with zeros in their place.
@@ -201,7 +204,7 @@ def test_a_log_cut_at_any_byte_opens_to_the_last_commit_before_it(crashed: Path,
 def test_a_log_spoilt_in_its_last_record_opens_to_the_one_before_it(crashed: Path, tmp_path: Path) -> None:
     *before, last = records_of(crashed)
     start = len(b"".join(before))
-    for at in range(len(last)):
+    for at in places(len(last), most=BYTES_TRIED):
         content = bytearray(only_log(crashed).read_bytes())
         content[start + at] ^= 0x10
         assert last_found(with_log(crashed, tmp_path / "spoilt", content)) == COMMITS - 1
@@ -209,7 +212,7 @@ def test_a_log_spoilt_in_its_last_record_opens_to_the_one_before_it(crashed: Pat
 
 def test_a_log_spoilt_before_its_last_record_is_damaged_data_and_stays(crashed: Path, tmp_path: Path) -> None:
     *before, _ = records_of(crashed)
-    for at in range(len(b"".join(before))):
+    for at in places(len(b"".join(before)), most=BYTES_TRIED):
         content = bytearray(only_log(crashed).read_bytes())
         content[at] ^= 0x10
         folder = with_log(crashed, tmp_path / "spoilt", content)

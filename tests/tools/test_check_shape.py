@@ -30,10 +30,10 @@ def test_gerunds_are_found_and_nouns_are_not(source: Path) -> None:
 
 def test_a_package_that_reaches_into_a_hub_is_found(source: Path) -> None:
     paths = [
-        written(source, "server/rates.py", "one = 1\ntotals = hub.core.committer.totals\n"),
+        written(source, "server/health/rates.py", "one = 1\ntotals = hub.core.committer.totals\n"),
         written(source, "hub/door/hub.py", "hub.core\n"),
     ]
-    assert check_shape.reached_into(paths) == ["server/rates.py:2"]
+    assert check_shape.reached_into(paths) == ["server/health/rates.py:2"]
 
 
 def test_a_class_name_means_one_thing_but_for_twins(source: Path) -> None:

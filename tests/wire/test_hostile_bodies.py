@@ -75,7 +75,7 @@ def test_any_depth_of_nesting_is_taken_or_refused(content_type: str, fault: byte
     assert outcomes == ({False, True} if fault == b"" else {False})
 
 
-@settings(deadline=None, max_examples=by_profile(dev=100, ci=200))
+@settings(deadline=None, max_examples=by_profile(dev=60, ci=200))
 @given(st.binary(max_size=200), st.sampled_from([JSON, CLOUDEVENT, CLOUDEVENTS_BATCH, ARROW]))
 def test_noise_is_refused(noise: bytes, content_type: str) -> None:
     assert not survives(noise, content_type) or content_type == CLOUDEVENTS_BATCH

@@ -37,7 +37,7 @@ class StageParcel(Call[Staged], frozen=True):
 
     @classmethod
     def of(cls, consignment_id: str, sent: object, writer: str, attempt: int, parcel: int) -> StageParcel:
-        """Of a message, a sequence of them, or anything with Arrow columns."""
+        """The call that stages a message, a sequence of messages, or anything with Arrow columns."""
         return cls(consignment_id, few_or_many(sent), writer, attempt, parcel)
 
 

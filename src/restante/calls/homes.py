@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.calls.batches import OpenBatch, ReadProgress
 from restante.calls.call import Call
 from restante.calls.consignments import BeginConsignment
+from restante.calls.groups import ListGroups, ReadGroup, ReadNext
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
 from restante.calls.shards import StagePart
+from restante.model.groups.group import GROUPS_HOME
 from restante.model.storage.partition import partition_of
 
-_OF_ALL = (ReadProgress, StagePart)
+_OF_ALL = (ReadProgress, StagePart, ReadGroup, ListGroups, ReadNext, ListPoison, RepeatPoison, GiveUpPoison)
 """Calls that name one thing, and are answered by all shards together, or by any."""
+assert GROUPS_HOME == 0, "jobs and groups are at home in the first partition"
 _OF_THE_FIRST = (ReportJob, ListJobs, ReadJob, ListRuns, ReadRun, DeleteJob)
 _IDS = ("batch_id", "consignment_id")
-_NAMED = ("recipient", *_IDS, "group")
+_NAMED = ("recipient", *_IDS)
 
 
 def home_of_call(call: Call[Any], partition_count: int) -> int | None:
     """The partition that a call is about; None, if it is about several, or about none."""
     if isinstance(call, _OF_ALL):
         return None
-    if isinstance(call, _OF_THE_FIRST):
-        return 0
     partition = getattr(call, "partition", None)
     if partition is not None:
         return int(partition)
+    if isinstance(call, _OF_THE_FIRST) or "group" in call.__struct_fields__:
+        return GROUPS_HOME
     if isinstance(call, BeginConsignment):
         return _home(call.key, partition_count)
     if isinstance(call, OpenBatch) and call.batch_id is None:
@@ -37,7 +41,7 @@ def home_of_call(call: Call[Any], partition_count: int) -> int | None:
 
 
 def _home(name: object, partition_count: int) -> int | None:
-    """None for what is no name: the hub says what is wrong with it."""
+    """The home of a name; None for what is no name: the hub says what is wrong with it."""
     try:
         return partition_of(name, partition_count) if isinstance(name, str) else None
     except UnicodeEncodeError:

@@ -34,7 +34,7 @@ class Peek(Call[BundleAnswer | Reason], frozen=True):
     """Handed to the origin of a claim-check bundle."""
     max_messages: Count | None = None
     max_weight: Count | None = None
-    """In KiB."""
+    """The most that a bundle may weigh, in KiB."""
     wait: Seconds = 0
     """Seconds to wait until there is something."""
 

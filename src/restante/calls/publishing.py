@@ -14,7 +14,7 @@ class Publish(Call[Receipt], frozen=True):
 
     sent: Few | Many | EncodedPublish
     partition: int | None = None
-    """None: each goes to wherever its recipient lives."""
+    """The partition of all messages; None: each goes to wherever its recipient lives."""
     producer: ProducerNumbers | None = None
     """The producer's own numbers, which count in the partition."""
     batch: str | None = None
@@ -34,5 +34,5 @@ class Publish(Call[Receipt], frozen=True):
         source: str | None = None,
         accept: Accept | None = None,
     ) -> Publish:
-        """Of a message, a sequence of them, or anything with Arrow columns."""
+        """The call that publishes a message, a sequence of messages, or anything with Arrow columns."""
         return cls(few_or_many(sent), partition, producer, batch, source, accept)

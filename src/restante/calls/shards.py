@@ -11,7 +11,9 @@ from restante.calls.call import Answer_co, Call
 from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
+from restante.model.groups.group import GroupRow
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+from restante.model.shards.group_parts import PartitionMove, PlacedPosition
 from restante.model.shards.rounds import RoundPhase
 
 
@@ -159,3 +161,41 @@ class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
     """To home, from who has staged parts: how does the consignment stand? None: nobody knows it."""
 
     consignment: bytes
+
+
+class LearnGroups(ShardCall[None], frozen=True):
+    """From the home of groups: what these are, and which there are no more. Answered when that is durable."""
+
+    partitions: tuple[int, ...]
+    """Those of the shard that is asked."""
+    groups: tuple[GroupRow, ...]
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Name and version."""
+    whole: int = 0
+    """If not 0: as of this version there are no other groups."""
+
+
+class MovePartitions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
+    """From the home of groups: give these partitions to members, each under a new generation, or to nobody.
+
+    The answer has the rows as they are then. Whose generation is not the one named has not been changed.
+    """
+
+    name: str
+    made_at: int
+    moves: tuple[PartitionMove, ...]
+
+
+class ReadPositions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
+    """From the home of groups: who has these partitions. Of a group that is not known there nothing is told."""
+
+    partitions: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+class NotePosition(ShardCall[None], frozen=True):
+    """To the home of groups: a holder has written a checkpoint that may be its release, or an operator has reset a position."""
+
+    placed: PlacedPosition
+    release: bool | None
+    """As the holder said; False: it is none."""

@@ -158,6 +158,8 @@ _GROUPS = {
     "recipients": "mailboxes",
     "sources": "publishing",
     "partitions": "partitions",
+    "nodes": "nodes",
+    "shards": "nodes",
     "origins": "serving",
     "tokens": "serving",
     "settings": "serving",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import count
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from restante.calls.call import Answer, Call
 from restante.cluster.call_values import decode_answer, decode_error, encode_call
@@ -17,12 +18,23 @@ Place: TypeAlias = str
 """Where a shard listens: the path of a socket."""
 
 
+class Hearer(Protocol):
+    """Who is told the answer to what it asked, without a task that waits for it."""
+
+    def heard(self, kind: FrameKind, content: bytes) -> None:
+        """The answer, or the problem."""
+
+    def lost(self) -> None:
+        """The shard ended before it answered."""
+
+
 class _Questions(FrameConnection):
     """One connection; those who asked wait for their answers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waiting: dict[int, asyncio.Future[tuple[FrameKind, bytes]]] = {}
+        self._hearing: dict[int, Hearer] = {}
         self._numbers = count(1)
         self.ended = False
 
@@ -30,17 +42,34 @@ class _Questions(FrameConnection):
         number = next(self._numbers)
         future: asyncio.Future[tuple[FrameKind, bytes]] = self._loop.create_future()
         self.waiting[number] = future
-        future.add_done_callback(lambda _: self.waiting.pop(number, None))
+        future.add_done_callback(partial(self._done, number))
         self.put(number, FrameKind.CALL, content)
         return future
 
+    def _done(self, number: int, future: asyncio.Future[tuple[FrameKind, bytes]]) -> None:
+        self.waiting.pop(number, None)
+        if future.cancelled() and not self.ended:
+            self.put(number, FrameKind.CANCEL, b"")
+
+    def ask_for(self, hearer: Hearer, content: bytes) -> None:
+        number = next(self._numbers)
+        self._hearing[number] = hearer
+        self.put(number, FrameKind.CALL, content)
+
     def took(self, number: int, kind: FrameKind, content: bytes) -> None:
+        hearer = self._hearing.pop(number, None)
+        if hearer is not None:
+            hearer.heard(kind, content)
+            return
         future = self.waiting.pop(number, None)
         if future is not None and not future.done():
             future.set_result((kind, content))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
         self.ended = True
+        hearing, self._hearing = self._hearing, {}
+        for hearer in hearing.values():
+            hearer.lost()
         for future in list(self.waiting.values()):
             if not future.done():
                 future.set_exception(ConnectionError())
@@ -66,6 +95,14 @@ class CallLine:
         if kind is FrameKind.PROBLEM:
             raise decode_error(content)
         return decode_answer(call, content)
+
+    def ask_for(self, hearer: Hearer, call: Call[Any], caller: Grant) -> bool:
+        """Ask, and have the answer told; False, and nothing is done, if no connection is there at the moment."""
+        connection = self._connection
+        if connection is None or connection.ended:
+            return False
+        connection.ask_for(hearer, encode_call(call, caller))
+        return True
 
     async def _open(self) -> _Questions:
         found = self._connection

@@ -26,7 +26,7 @@ from restante.cluster.letter_messages import messages_of_letters
 from restante.cluster.socket_paths import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, few_or_many
@@ -71,6 +71,8 @@ class _Answers(FrameConnection):
         self._link = link
         self._connections = connections
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waits: dict[int, asyncio.Task[None]] = {}
+        """Calls that wait for something, by their numbers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -80,6 +82,8 @@ class _Answers(FrameConnection):
         self._connections.discard(self)
 
     def took(self, number: int, kind: FrameKind, content: bytes) -> None:
+        if kind is FrameKind.CANCEL and number in self._waits:
+            self._waits[number].cancel()
         if kind is not FrameKind.CALL:
             return
         try:
@@ -93,6 +97,9 @@ class _Answers(FrameConnection):
         task = self._loop.create_task(self._answer(number, call, caller))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if getattr(call, "wait", 0) > 0:
+            self._waits[number] = task
+            task.add_done_callback(lambda _: self._waits.pop(number, None))
 
     def _publish(self, number: int, call: PublishLetters, caller: Grant) -> None:
         """Few messages go to the committer as they come, without a task for each."""

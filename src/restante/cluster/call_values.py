@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeAlias, get_args, get_origin
@@ -17,8 +18,12 @@ import pyarrow as pa
 
 from restante import calls
 from restante.calls.call import Answer, Call
+from restante.calls.groups import ResetPosition
 from restante.errors import InvalidRequest, RestanteError
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.actions.action_answers import ActionStatus, PoisonPage
+from restante.model.groups.group import Start
+from restante.model.groups.group_answers import FewPage, NextAnswer, NextPage
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import EncodedPublish
@@ -45,6 +50,36 @@ class PublishLetters(Call[Receipt], frozen=True, array_like=True):
 
 def letters_of(call: PublishLetters) -> Sequence[Letter]:
     return [Letter(*fields) for fields in call.letters]
+
+
+_AS_JSON = (ActionStatus, PoisonPage)
+
+
+class _CarriedPage(msgspec.Struct, array_like=True, frozen=True):
+    """A page of what a member reads, with the type of its table known when it is read."""
+
+    partition: int
+    generation: int
+    next: int
+    end: int
+    table: pa.Table
+
+
+class _CarriedNext(msgspec.Struct, array_like=True, frozen=True):
+    now: datetime
+    pages: tuple[_CarriedPage, ...]
+    few: bytes
+
+
+class _CarriedReset(msgspec.Struct, frozen=True):
+    """A reset of a position: what is a text stays one until it is known which."""
+
+    group: str
+    partition: int
+    to: int | str
+
+
+_STARTS = frozenset(start.value for start in Start)
 
 
 class _Carried(msgspec.Struct, array_like=True, frozen=True):
@@ -76,11 +111,22 @@ def decode_call(content: bytes) -> tuple[Call[Any], Grant]:
 
 
 def _call_of(kind: type[Call[Any]], content: msgspec.Raw) -> Call[Any]:
+    if kind is ResetPosition:
+        return _reset_of(_decoder(_CarriedReset).decode(content))
     if _SENT not in kind.__struct_fields__:
         call: Call[Any] = _decoder(kind).decode(content)
         return call
     fields = msgspec.structs.asdict(_decoder(_as_carried(kind)).decode(content))
     return kind(**{**fields, _SENT: EncodedPublish(*fields[_SENT])})
+
+
+def _reset_of(carried: _CarriedReset) -> ResetPosition:
+    to: int | datetime | Start
+    if isinstance(carried.to, int):
+        to = carried.to
+    else:
+        to = Start(carried.to) if carried.to in _STARTS else msgspec.convert(carried.to, datetime)
+    return ResetPosition(carried.group, carried.partition, to)
 
 
 @cache
@@ -94,12 +140,30 @@ def _as_carried(kind: type[Call[Any]]) -> type[msgspec.Struct]:
 
 
 def encode_answer(answer: object) -> bytes:
-    return _encoder.encode(answer)
+    """What has JSON of others in it, results and bodies of actions, travels as JSON."""
+    if isinstance(answer, _AS_JSON):
+        return msgspec.json.encode(answer)
+    return _encoder.encode(_carried_next(answer) if isinstance(answer, NextAnswer) else answer)
 
 
 def decode_answer(call: Call[Answer], content: bytes) -> Answer:
-    answer: Answer = _decoder(answer_type(type(call))).decode(content)
+    kind = answer_type(type(call))
+    if kind is NextAnswer:
+        found: Answer = _next_of(_decoder(_CarriedNext).decode(content))
+        return found
+    answer: Answer = (_json_decoder(kind) if kind in _AS_JSON else _decoder(kind)).decode(content)
     return answer
+
+
+def _carried_next(answer: NextAnswer) -> _CarriedNext:
+    pages = [_CarriedPage(page.partition, page.generation, page.next, page.end, page.table) for page in answer.pages]
+    return _CarriedNext(answer.now, tuple(pages), msgspec.json.encode(answer.few) if answer.few else b"")
+
+
+def _next_of(carried: _CarriedNext) -> Any:  # noqa: ANN401 - what a call answers that says so
+    pages = [NextPage(**msgspec.structs.asdict(page)) for page in carried.pages]
+    few = _json_decoder(tuple[FewPage, ...]).decode(carried.few) if carried.few else ()
+    return NextAnswer(pages=tuple(pages), few=few, now=carried.now)
 
 
 def encode_error(error: RestanteError) -> bytes:
@@ -143,6 +207,11 @@ def _read(kind: type, value: object) -> object:
         with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
             return reader.read_all()
     raise NotImplementedError(f"{kind} cannot be carried")
+
+
+@cache
+def _json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a type
+    return msgspec.json.Decoder(kind)
 
 
 @cache

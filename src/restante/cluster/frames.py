@@ -21,6 +21,8 @@ class FrameKind(IntEnum):
     CALL = 1
     ANSWER = 2
     PROBLEM = 3
+    CANCEL = 4
+    """Nobody waits for the answer of a call any more."""
 
 
 def frame(number: int, kind: FrameKind, content: bytes) -> bytes:

@@ -17,6 +17,9 @@ from restante.model.shards.ranges import Ranges, even_ranges
 from restante.stores.sqlite.own_folder import SEVERAL, require_own
 from restante.stores.sqlite.privacy import FILE_MODE, make_folder
 
+_FAILURE = "not_started.txt"
+"""In the folder of a shard: why it could not be started."""
+
 
 class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
     """Which shard has which partitions; it changes only while nobody serves."""
@@ -35,6 +38,22 @@ class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
 
 def shard_folder(folder: Path, shard: int) -> Path:
     return folder / f"shard-{shard}"
+
+
+def note_failure(folder: Path, reason: str | None) -> None:
+    """Why the shard of this folder could not be started; None: it was."""
+    with suppress(OSError):  # A disk that is full is told by other means, too.
+        if reason is None:
+            (folder / _FAILURE).unlink(missing_ok=True)
+        else:
+            (folder / _FAILURE).write_text(reason, encoding="utf-8")
+
+
+def read_failure(folder: Path) -> str | None:
+    try:
+        return (folder / _FAILURE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def read_table(folder: Path) -> ShardTable | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from restante.calls.call import Answer, Call
 from restante.cluster.call_line import CallLine
 from restante.cluster.socket_paths import short_path
 from restante.errors import OutcomeUnknown, Overloaded, PartitionUnknown, RestanteError, Unavailable
-from restante.limits import SHARD_PATIENCE_SECONDS
+from restante.limits import ADDRESSES_REMEMBERED_MAX, SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.shards.ranges import Ranges, shard_of
 from restante.model.storage.partition import partition_of
@@ -28,6 +29,8 @@ class ShardLines:
         self.ranges = ranges
         self.partition_count = ranges[-1].stop
         self.folders = folders
+        self.of_name = lru_cache(ADDRESSES_REMEMBERED_MAX)(self._of_name)
+        """The shard in which something with this name has its home."""
         self.lines = [CallLine(short_path(folder / CALLS_SOCKET), f"Shard {n}") for n, folder in enumerate(folders)]
 
     def of_partition(self, partition: int) -> int:
@@ -37,8 +40,7 @@ class ShardLines:
             )
         return shard_of(self.ranges, partition)
 
-    def of_name(self, name: str) -> int:
-        """The shard in which something with this name has its home."""
+    def _of_name(self, name: str) -> int:
         return shard_of(self.ranges, partition_of(name, self.partition_count))
 
     async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:

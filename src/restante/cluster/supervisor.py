@@ -12,10 +12,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
-from restante.cluster.shard_folders import ShardTable
+from restante.cluster.shard_folders import ShardTable, note_failure, shard_folder
 from restante.errors import Unavailable
 from restante.settings import Settings
 
@@ -67,6 +68,7 @@ class Child:
     def __init__(self, order: ChildOrder, module: str) -> None:
         self.order = order
         self._module = module
+        self._note(None)
         self._process: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self.ending = False
@@ -116,10 +118,17 @@ class Child:
             try:
                 await self.start()
                 pause = _AGAIN_SECONDS
+                self._note(None)
             except Unavailable as error:
                 _log.error("%s", error.message)
+                self._note(error.message)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _AGAIN_MAX_SECONDS)
+
+    def _note(self, failure: str | None) -> None:
+        """For the doors, which tell it to operators."""
+        if self.order.kind == "shard":
+            note_failure(shard_folder(Path(self.order.home), self.order.number), failure)
 
     def release(self) -> None:
         self.ending = True

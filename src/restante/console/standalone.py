@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from restante.client.transport.address import address_of
+from restante.client.transport.address import addresses_of
 from restante.console.application import Console
 from restante.console.view.markup import BASE
 from restante.console.web.doors import NetworkDoor
@@ -70,7 +70,7 @@ class _Server(uvicorn.Server):
 
 def serve_console(hub: str, *, host: str, port: int, started: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT."""
-    console = Console(NetworkDoor(address_of(hub)), cookie=f"restante_console_{port}")
+    console = Console(NetworkDoor(*addresses_of(hub)), cookie=f"restante_console_{port}")
     config = uvicorn.Config(
         ConsoleSite(console, host),
         host=host,

@@ -96,6 +96,10 @@ class Store(StoreReader, Protocol):
 
     def commit(self, changes: Changes) -> None: ...
 
+    def is_quick(self, byte_count: int) -> bool:
+        """Whether a commit of so many bytes, made now, would wait for nothing but one flush, and flushes take little time."""
+        ...
+
     def resolve(self) -> bool:
         """Whether the commit that ended in `OutcomeUnknown` is stored. Looked up, never guessed.
 

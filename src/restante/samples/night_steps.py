@@ -71,7 +71,7 @@ class PlotPoint(NamedTuple):
     seconds: float
     """Since everything was delivered."""
     collected: int
-    """So many messages by then."""
+    """How many messages were collected by then."""
 
 
 class SettledNight(NightResult, kw_only=True):

@@ -94,7 +94,7 @@ class NightWork:
 
     @property
     def wrong(self) -> list[str]:
-        """At least once, in order: what was begun and not reported is done again."""
+        """What is wrong, if actions were not done at least once and in order: what was begun and not reported is done again."""
         disordered = [
             thing for thing, numbers in self.done.items() if list(dict.fromkeys(numbers)) != sorted(set(numbers))
         ]

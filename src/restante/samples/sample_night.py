@@ -163,7 +163,7 @@ def _collect(stage: _Stage, late: Latecomers) -> list[_Round]:
 
 
 def _collect_late(stage: _Stage, late: Latecomers) -> list[_Round]:
-    """At last the late ones come as well, one after another."""
+    """Let the late recipients collect at last, one after another."""
     messages = stage.post.messages - _messages_of(stage.post, stage.post.recipients - len(late.names))
     if not messages:
         return []

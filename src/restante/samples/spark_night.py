@@ -23,8 +23,8 @@ from restante.samples.night_steps import Advance, PlotPoint, SettledNight, Step,
 from restante.samples.onlookers import Tell, looking_on
 from restante.samples.sample_night import night_name
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
-from restante.spark.jobs.nightly_settlement import PRODUCTS
 from restante.spark.jobs.work import Figure, Outcome, Work
+from restante.spark.nightly.nightly_settlement import PRODUCTS
 from restante.spark.reports.kept_reports import ADDED
 from restante.spark.reports.outcomes import fates
 from restante.spark.reports.report_run import opened

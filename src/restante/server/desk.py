@@ -18,10 +18,10 @@ from restante.server.access.passes import Passes
 from restante.server.access.tickets import Tickets
 from restante.server.connections.room import Room
 from restante.server.health.measures import measure_server
+from restante.server.health.metrics import Metrics
+from restante.server.health.rates import Rates
 from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
-from restante.server.metrics import Metrics
-from restante.server.rates import Rates
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
 

@@ -84,7 +84,7 @@ class HttpServer:
         return asyncio.ensure_future(self._sweep()), asyncio.ensure_future(self._give_memory_back())
 
     async def serve(self) -> None:
-        """Until `drain` is called, and what was under way then is answered."""
+        """Serve until `drain` is called, and what was under way then is answered."""
         await self.server.serve([self._socket])
 
     def drain(self) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 _M_ARENA_MAX = -8
-"""Of `malloc.h` of the GNU C library."""
+"""The number of this option of `mallopt` in `malloc.h` of the GNU C library."""
 _ARENAS = 2
 GIVE_BACK_SECONDS = 60.0
 

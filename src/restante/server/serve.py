@@ -32,10 +32,10 @@ from restante.server.access.gate import gate_of, is_loopback
 from restante.server.access.origin_secret import origin_secret
 from restante.server.app import Application
 from restante.server.desk import Desk
+from restante.server.health.hub_metrics import HubMetrics
 from restante.server.health.measures import measure_tasks
+from restante.server.health.metrics import Metrics
 from restante.server.http_server import HttpServer
-from restante.server.hub_metrics import HubMetrics
-from restante.server.metrics import Metrics
 from restante.server.routes.health import cached_checks
 from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
@@ -111,6 +111,7 @@ class Service(HttpServer):
         self.server.announce = started
         self.server.before_announcing = self._begin_health
         measure_tasks(self.desk.hub.health_sources, (post, passes, *keeping, rates), self.desk.draining)
+        self.desk.hub.write_in(asyncio.get_running_loop())
         self.connection.shorts = ShortRoutes(self.desk, self.application.web)
         try:
             await self.serve()

@@ -90,7 +90,7 @@ def _bars(console: Console, *, transient: bool) -> Progress:
 
 
 def _watch(context: SparkContext, bars: Bars, ended: threading.Event) -> None:
-    """Until the end. That Spark is gone by then, or does not answer, harms nothing but the bar."""
+    """Watch Spark until the end. If Spark is gone by then, or does not answer, only the bar suffers."""
     try:
         while not ended.wait(SPARK_LOOK_SECONDS):
             bars.show(_running(context))
@@ -110,6 +110,6 @@ def _running(context: SparkContext) -> list[Stage]:
 
 
 def _short(name: str) -> str:
-    """Of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name for people."""
+    """The name of a Spark job as people read it: of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name."""
     called = name.partition(" at ")[0]
     return "aside" if called.startswith("$") else called

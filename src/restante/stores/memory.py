@@ -171,6 +171,9 @@ class MemoryStore:
             self._doubtful_since = None
             return stored
 
+    def is_quick(self, byte_count: int) -> bool:  # noqa: ARG002 - memory is always quick
+        return True
+
     def require_owned(self) -> None:
         if not self.owned:
             raise NotOwner("The lease of the store has ended.")

@@ -123,7 +123,7 @@ class Fate(_Frame, frozen=True, tag="status", gc=False):
 
 
 class Collected(_Frame, frozen=True, tag="collected", gc=False):
-    """So many messages up to this number are collected."""
+    """The hub's answer to a client that confirms: how many messages up to this number are collected."""
 
     sequence_number: int
     messages: int = 0

@@ -42,7 +42,7 @@ class LiveLine(Protocol):
         ...
 
     def close(self) -> None:
-        """From any thread: `run` ends."""
+        """End `run`; callable from any thread."""
         ...
 
 

@@ -67,7 +67,7 @@ def _print_groups(batch: str, added: Items) -> None:
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    """In pieces: there may be very many."""
+    """Print lines in pieces: there may be very many."""
     rest = iter(lines)
     while piece := list(islice(rest, _AT_ONCE)):
         write_output("".join(f"{line}\n" for line in piece).encode())

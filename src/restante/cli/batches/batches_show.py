@@ -128,7 +128,7 @@ def _how_many(late: int, count: int | None) -> str:
 
 
 def held_up(recipients: Iterable[RecipientProgress], limit: int) -> tuple[list[RecipientProgress], int, int]:
-    """Those with most left, how many there are in all, and how many have something left. All pass by, few are kept."""
+    """The recipients with most left, how many recipients there are in all, and how many have something left. All pass by, few are kept."""
     count = late = 0
 
     def passing() -> Iterable[RecipientProgress]:
@@ -192,7 +192,7 @@ def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
 
 
 def described(found: BatchStatus) -> str:
-    """In a question: which batch, and how far it is."""
+    """A batch as a question names it: which one, and how far it is."""
     named = "" if found.key is None else f" ({found.key})"
     return f"batch {found.id}{named}, {found.state.value}, {found.pending:,} of {found.items:,} items pending"
 
@@ -236,7 +236,7 @@ def _deliveries(deliveries: Sequence[Delivery]) -> Table:
 
 
 def progress_table(recipients: Sequence[RecipientProgress]) -> Table:
-    """By recipient, with the columns that some of them need."""
+    """The table of progress by recipient, with the columns that some recipients need."""
     always = ("waiting", "collected")
     seldom = ("set_aside", "expired", "withdrawn", "duplicates_waiting")
     columns = [*always, *(name for name in seldom if any(getattr(one, name) for one in recipients))]

@@ -141,7 +141,7 @@ def shown(seen: BatchStatus) -> dict[str, Any]:
 
 
 def _with_recipients(bar: Progress, batch: Batch) -> RenderableType:
-    """Those that have most left, of as many as can be looked at each time."""
+    """The recipients that have most left, of as many as can be looked at each time."""
     from rich.console import Group
 
     late, count, _ = held_up(islice(batch.progress(waiting=True), _RECIPIENTS_LOOKED_AT_MAX), _RECIPIENTS_SHOWN_MAX)

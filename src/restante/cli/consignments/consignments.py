@@ -162,7 +162,7 @@ def discard(
 
 
 def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
-    """Of each writer the highest attempt."""
+    """The highest attempt of each writer."""
     from restante.model.consignments.consignment_answers import Winner
 
     highest: dict[str, StagedAttempt] = {}
@@ -226,7 +226,7 @@ def _skipped(receipt: Receipt) -> str | None:
 
 
 def _left_out(found: ConsignmentDetails, winners: Sequence[Winner]) -> str:
-    """Of what was staged, for people."""
+    """Say for people which staged attempts a commit leaves out."""
     count = len(found.attempts) - len(winners)
     return f" Dropped: {counted(count, 'lower attempt')}." if count else ""
 

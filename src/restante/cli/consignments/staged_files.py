@@ -218,7 +218,7 @@ def _note(sent: SentCounts, receipt: Receipt | None) -> None:
 
 
 def tell(done: Consigned, *, files: int) -> str:
-    """In a sentence or two, for people."""
+    """Say for people, in a sentence or two, what was staged."""
     sent, name = done.sent, f"{done.opened.key} ({done.opened.id})"
     skipped = f", {counted(sent.duplicates, 'duplicate')} skipped" if sent.duplicates else ""
     if done.committed_before:

@@ -44,7 +44,7 @@ class FollowWish:
 
 
 class FeedFollower:
-    """From a hub to an output, with positions that are recorded when all up to them is safe."""
+    """Carries changes from a hub to an output, and records positions when all up to them is safe."""
 
     def __init__(self, hub: Hub, wish: FollowWish, rows: RowLook, output: Output, known: Positions) -> None:
         self._hub = hub
@@ -54,7 +54,7 @@ class FeedFollower:
         self._known = known
         self._started = self._recorded = time.monotonic()
         self._guard = threading.Lock()
-        """Of the output, and of what is recorded."""
+        """Guards the output, and the positions that are recorded."""
         self._summary = Summary()
         self._looked_at: Mapping[int, int] = {}
         """How far the feed is, also where nothing was there that was asked for."""
@@ -106,7 +106,7 @@ class FeedFollower:
         return True
 
     def _snapshot(self, partition: int, heard: Interrupts, show: Show) -> int | None:
-        """From where the feed goes on; None if it was interrupted."""
+        """Write a snapshot; gives the position from which the feed goes on, None if it was interrupted."""
         wish = self._wish
         pages = self._hub.snapshot(
             [partition],
@@ -197,7 +197,7 @@ class FeedFollower:
 
     @contextmanager
     def _recorded_meanwhile(self, feed: Feed) -> Iterator[None]:
-        """While nothing comes, what came before is made safe all the same."""
+        """Record what came before while nothing comes: it is made safe all the same."""
         if not self._wish.follow:
             yield
             return

@@ -16,7 +16,7 @@ class _Kept(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Positions:
-    """By partition, the number after which to go on. Without a file they are only remembered."""
+    """The number after which to go on, for each partition. Without a file the positions are only remembered."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

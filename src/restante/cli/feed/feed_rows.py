@@ -81,7 +81,7 @@ def change_count(table: pa.Table) -> int:
 
 
 def first_changes(table: pa.Table, count: int) -> pa.Table:
-    """So many changes, whole."""
+    """The first rows of a table: so many changes, each whole."""
     numbers = _numbers(table)
     ends = np.flatnonzero(np.diff(numbers)) + 1
     return table if count > len(ends) else table.slice(0, int(ends[count - 1]))

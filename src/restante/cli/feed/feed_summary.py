@@ -30,7 +30,7 @@ class Summary:
         return sum(max(end - self.positions.get(partition, 0), 0) for partition, end in self.ends.items())
 
     def line(self) -> str:
-        """While it goes on."""
+        """The line that is shown while reading goes on."""
         found = f"{counted(self.stored, 'message')} stored, " if self.stored else ""
         return f"{found}{counted(self.changes, 'change')}, {rate(self.changes, self.seconds)}, lag {self.lag:,}"
 

@@ -42,7 +42,7 @@ class JobsFile(msgspec.Struct, frozen=True, kw_only=True):
     job: list[dict[str, Any]] = []
 
     def settings(self) -> dict[str, str]:
-        """Of Spark. `driver.memory` below `[spark]` is `spark.driver.memory`."""
+        """Settings of Spark: `driver.memory` below `[spark]` is `spark.driver.memory`."""
         return dict(_flat(self.spark, "spark"))
 
     def hub(self, otherwise: str | None) -> str:

@@ -224,7 +224,7 @@ def _first_faults(faults: tuple[Fault, ...] | list[Fault]) -> list[Fault]:
 
 
 def _faults(piece: FilePiece) -> list[Fault]:
-    """By all rules that can be held against messages without a hub."""
+    """The faults of messages, by all rules that need no hub."""
     from restante.model.publishing import intake
 
     messages = piece.messages

@@ -53,14 +53,17 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     import socket
 
     from restante.cli.serving.console import mount_console
+    from restante.cluster.node_directory import ShardProcesses
     from restante.cluster.shard_folders import shard_folder
     from restante.cluster.shard_lines import ShardLines
     from restante.server.doors.door_service import DoorService
 
     home, ranges = Path(order.home), order.table.ranges
-    lines = ShardLines(ranges, [shard_folder(home, shard) for shard in range(len(ranges))])
+    folders = [shard_folder(home, shard) for shard in range(len(ranges))]
+    lines = ShardLines(ranges, folders)
     bound = socket.socket(fileno=order.listener)
-    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places))
+    directory = ShardProcesses(lines, folders)
+    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places), directory=directory)
     mount_console(service)
     spare()
     _obey(service)

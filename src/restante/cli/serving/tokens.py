@@ -153,7 +153,7 @@ def _tokens_of(data: Path) -> TokenFile:
 
 
 def _tokens_there(data: Path) -> TokenFile:
-    """Of a folder that must be there: a mistyped one has no tokens, and should not look as if that were the answer."""
+    """The token file of a folder that must exist: a mistyped folder has no tokens, and should not look as if that were the answer."""
     from restante.errors import InvalidRequest
 
     if not data.is_dir():
@@ -162,7 +162,7 @@ def _tokens_there(data: Path) -> TokenFile:
 
 
 def _tokens_for(data: Path, *, new: bool) -> TokenFile:
-    """Of a folder that a hub uses: a token in a mistyped one would open no door."""
+    """The token file of a folder that a hub uses: a token in a mistyped folder would open no door."""
     from restante.errors import InvalidRequest
 
     used = any((data / name).exists() for name in ("restante.db", "blobs", "tokens.json"))
@@ -231,7 +231,7 @@ def _period(text: str) -> timedelta:
 
 
 def _described(token: Token, now: datetime) -> dict[str, object]:
-    """For programs: all but the hash."""
+    """A token as programs are told of it: all but the hash."""
     import msgspec
 
     shown = {name: value for name, value in msgspec.structs.asdict(token).items() if name != "sha256"}
@@ -239,7 +239,7 @@ def _described(token: Token, now: datetime) -> dict[str, object]:
 
 
 def _roles(token: Token) -> str:
-    """In words: `publisher of billing, recipient of all`."""
+    """Roles in words: `publisher of billing, recipient of all`."""
     bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients, Role.WORKER: token.groups}
     return ", ".join(
         f"{role.value} of {' and '.join(bounds[role] or ()) or 'all'}" if role in bounds else role.value

@@ -18,7 +18,7 @@ _COLUMNS_MAX = 60
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WATT_HOURS = 1_000_000
-"""In a megawatt-hour."""
+"""How many watt-hours a megawatt-hour has."""
 
 Settlement = Sequence[Mapping[str, Any]]
 

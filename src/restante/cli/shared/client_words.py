@@ -15,7 +15,7 @@ class _OnStandardError(logging.Handler):
 
 
 def hear_client() -> None:
-    """From now on. A second call changes nothing."""
+    """Print what the client says, from now on. A second call changes nothing."""
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
         logger.addHandler(_OnStandardError())

@@ -5,9 +5,9 @@ from __future__ import annotations
 WRONG = 1
 """Something is wrong; standard error says what."""
 NOTHING_THERE = 3
-"""Nothing is wrong, and nothing was there."""
+"""The exit code when nothing is wrong, and nothing was there."""
 NOT_QUITE_WELL = 4
-"""It works, and somebody should look."""
+"""The exit code when the hub works, and somebody should look."""
 
 EPILOG = (
     "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "

@@ -151,7 +151,7 @@ def _origins(settings: Settings) -> dict[str, OriginPort]:
 
 
 def require_data(folder: Path) -> None:
-    """So that a mistyped name is an error and not a new folder."""
+    """Refuse a data folder that does not exist, so that a mistyped name is an error and not a new folder."""
     from restante.errors import InvalidRequest
 
     if not (folder / "restante.db").is_file() and not (folder / "blobs").is_dir():

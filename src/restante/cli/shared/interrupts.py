@@ -42,7 +42,7 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """For as long as this lasts. Signals come to the main thread alone; elsewhere there is nothing to hear."""
+    """Hear of interrupts for as long as this context lasts. Signals come to the main thread alone; elsewhere there is nothing to hear."""
     heard = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield heard

@@ -57,7 +57,7 @@ def _known() -> StoredVersions:
 
 
 def _found(folder: Path) -> StoredVersions:
-    """Nothing is changed. The format of a database whose layout is older is not known before that is brought forward."""
+    """The format that is found, with nothing changed. The format of a database whose layout is older is not known before that is brought forward."""
     from restante.assembly import open_store
     from restante.hub.upkeep.migrate import format_of
     from restante.stores.sqlite.schema import MIGRATIONS

@@ -21,7 +21,7 @@ def known() -> StoredVersions:
 
 
 def found(store: str) -> StoredVersions:
-    """Nothing is changed, and a hub may own the store."""
+    """The format that is found, with nothing changed; a hub may own the store."""
     from restante.assembly import open_moment
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import FormatUnsupported, InvalidRequest

@@ -13,7 +13,7 @@ from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 
 
 async def list_poison(link: AsyncLink, group: str) -> AsyncIterator[PoisonedAction]:
-    """By partition and number, page by page as one goes on."""
+    """List the poisoned actions by partition and number; pages are read as the caller goes on."""
     after: str | None = None
     while True:
         page = await link.call(ListPoison(group, limit=PAGE_MAX, after=after))

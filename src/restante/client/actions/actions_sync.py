@@ -14,7 +14,7 @@ from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 
 
 def list_poison(link: Link, group: str) -> Iterator[PoisonedAction]:
-    """By partition and number, page by page as one goes on."""
+    """List the poisoned actions by partition and number; pages are read as the caller goes on."""
     after: str | None = None
     while True:
         page = link.call(ListPoison(group, limit=PAGE_MAX, after=after))

@@ -103,7 +103,7 @@ class Each:
             raise InvalidRequest(f"Give a list of calls, each with its items, not {type(given).__name__}.")
         self._given = given
         self._places: list[int] = []
-        """Of the request under way: which call each part of it belongs to."""
+        """Which call each part of the request under way belongs to."""
         self._answers: list[list[Acknowledged]] = []
 
     def requests(self) -> Iterator[list[AcknowledgeItems]]:

@@ -17,7 +17,7 @@ from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, It
 
 
 class Acknowledger:
-    """For workers that finish items one by one. Use it in an `async with` statement, or close it.
+    """Acknowledges in the background what workers finish one by one. Use it in an `async with` statement, or close it.
 
     Calls may come from any task of one event loop. What is added goes out within about 10 ms, together with what came
     meanwhile. An error is raised by the next call, or on leaving; nothing is lost by it: what it concerns is sent again

@@ -18,7 +18,7 @@ from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, It
 
 
 class Acknowledger:
-    """For workers that finish items one by one. Use it in a `with` statement, or close it.
+    """Acknowledges in the background what workers finish one by one. Use it in a `with` statement, or close it.
 
     Calls may come from any thread. What is added goes out within about 10 ms, together with what came
     meanwhile. An error is raised by the next call, or on leaving; nothing is lost by it: what it concerns is sent again

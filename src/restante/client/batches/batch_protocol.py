@@ -80,13 +80,13 @@ def seal_batch(terms: Terms, call: SealBatch) -> Dialogue[Sealed]:
 
 
 def acknowledge_items(terms: Terms, call: AcknowledgeItems) -> Dialogue[Acknowledged]:
-    """In a request of its own."""
+    """Acknowledge items in a request of their own."""
     (answer,) = yield from acknowledge(terms, (acknowledgement(call),))
     return answer
 
 
 def acknowledge_each(terms: Terms, call: AcknowledgeEach) -> Dialogue[tuple[Acknowledged, ...]]:
-    """In one request."""
+    """Carry several acknowledgements out in one request."""
     if not call.calls:
         return ()
     return (yield from acknowledge(terms, [acknowledgement(each) for each in call.calls]))

@@ -80,7 +80,7 @@ class Batch(BatchView):
         return await acknowledge(self._link, items)
 
     def acknowledging(self) -> Acknowledger:
-        """For workers that finish items one by one: gathers them, and acknowledges them in the background.
+        """An acknowledger for workers that finish items one by one: it gathers them, and acknowledges them in the background.
 
         ```python
         async with batch.acknowledging() as done:
@@ -90,7 +90,7 @@ class Batch(BatchView):
         return Acknowledger(self._link)
 
     async def seal(self) -> bool:
-        """Nothing more can be added from now on; whether the batch is complete already. Again, the same.
+        """Seal the batch: nothing more can be added from now on. Gives whether it is complete already; a second call gives the same.
 
         ```python
         complete = await batch.seal()

@@ -22,7 +22,7 @@ class Consignment(Protocol):
 
     @property
     def winners(self) -> tuple[Winner, ...]:
-        """Of each writer the attempt that was staged last by this object."""
+        """For each writer, the attempt that this object staged last."""
         ...
 
     def stage(

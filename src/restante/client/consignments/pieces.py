@@ -44,7 +44,7 @@ class CutPieces:
 
 
 def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Piece]:
-    """At least one piece, be it empty; each of about so many bytes at most, unless a single message takes more."""
+    """Cut columns into pieces: at least one, be it empty; each of about so many bytes at most, unless a single message takes more."""
     if isinstance(sent, CutPieces):
         return sent.pieces
     sent = sendable(sent)
@@ -165,7 +165,7 @@ def _column_bytes(column: Column) -> NDArray[np.int64] | int:
 
 
 def _map_bytes(chunk: Column) -> NDArray[np.int64]:
-    """Of each row, the bytes of all its keys and values."""
+    """The bytes that all keys and values of each row take."""
     sizes = np.zeros(len(chunk.keys) + 1, np.int64)
     for part in (chunk.keys, chunk.items):
         sizes[1:] += _column_bytes(pa.chunked_array([part]))

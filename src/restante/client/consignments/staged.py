@@ -48,7 +48,7 @@ class _Attempt:
 
 
 class Staging:
-    """For any number of threads, or tasks."""
+    """What was staged of a consignment; any number of threads, or tasks, may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class Staging:
         return StageCall(self, text_of("writer", writer), count_of("attempt", attempt), number)
 
     def winners(self) -> tuple[Winner, ...]:
-        """Of each writer the attempt that it staged last; `InvalidOperation` if that, or a later one, is not whole."""
+        """For each writer, the attempt that it staged last; `InvalidOperation` if that attempt, or a later one, is not whole."""
         with self._lock:
             for (writer, number), attempt in self._attempts.items():
                 if not attempt.is_whole and number >= self._last.get(writer, number):
@@ -126,11 +126,11 @@ class StageCall:
         self._staging = staging
         self._parcel = parcel
         self.numbers: list[int] = []
-        """Of the parcels that were begun."""
+        """The numbers of the parcels that were begun."""
         self.ended = False
-        """It has failed, or was called off."""
+        """Whether staging has failed, or was called off."""
         self._failures = staging.failures(writer, attempt)
-        """Those before this call. One that fails meanwhile, in another thread, is not made good by it."""
+        """The failures before this call. An attempt that fails meanwhile, in another thread, is not made good by it."""
 
     def pieces(self, sent: object) -> Iterator[tuple[int, Piece]]:
         """What is to be staged under which number, cut as it is asked for."""

@@ -24,7 +24,7 @@ class FeedCrew:
         self._reading = reading
         self._wait = self._rest = 0.0
         self._room = asyncio.Semaphore(FEED_READS_MAX)
-        """For pages that are read as fast as can be."""
+        """Room for pages that are read as fast as can be."""
         self._to_read: asyncio.Queue[Track] = asyncio.Queue()
         self._read: asyncio.Queue[tuple[Track, FeedPage, bool] | BaseException | None] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []

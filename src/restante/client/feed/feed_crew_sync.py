@@ -27,7 +27,7 @@ class FeedCrew:
         self._reading = reading
         self._wait = self._rest = 0.0
         self._room = threading.Semaphore(FEED_READS_MAX)
-        """For pages that are read as fast as can be."""
+        """Room for pages that are read as fast as can be."""
         self._to_read: SimpleQueue[Track | None] = SimpleQueue()
         self._read: SimpleQueue[tuple[Track, FeedPage, bool] | BaseException | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []

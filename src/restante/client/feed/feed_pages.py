@@ -47,7 +47,7 @@ class SnapshotPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     table: pa.Table
     partition: int
     position: int
-    """From here the feed of the partition goes on."""
+    """The position from which the feed of the partition goes on."""
 
     def __repr__(self) -> str:
         return f"<SnapshotPage of partition {self.partition}: {self.table.num_rows} messages at {self.position}>"
@@ -106,7 +106,7 @@ class Track:
 
     partition: int
     position: int | None
-    """None: from the start of what there is."""
+    """The position after which to read; None: from the start of what there is."""
     target: int | None
     """Where reading ends; None: never."""
     behind: bool = True

@@ -231,7 +231,7 @@ class LiveFollower:
 
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """While a caller waits for an answer, messages that come before it are read, also where there is no room for them."""
+        """Read messages that come before an answer for which a caller waits, also where there is no room for them."""
         self._answers_awaited += 1
         self.inbox.reading_on = True
         self._go_on()

@@ -190,7 +190,7 @@ class LiveFollower:
                     line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """Nothing comes any more; the error is raised when all messages that had come before are shown."""
+        """End the inbox; the error is raised once all messages that came before are shown."""
         with self._changed:
             if self._ended:
                 return
@@ -226,7 +226,7 @@ class LiveFollower:
 
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """While a caller waits for an answer, messages that come before it are read, also where there is no room for them."""
+        """Read messages that come before an answer for which a caller waits, also where there is no room for them."""
         with self._changed:
             self._answers_awaited += 1
             self.inbox.reading_on = True

@@ -33,7 +33,7 @@ class AsyncSocketDoor(SocketDoor):
         opening = connect(
             self.url(address, after),
             create_connection=_QuickConnection,
-            open_timeout=self.terms.timeout,
+            open_timeout=self.terms.places.patience(self.terms.timeout),
             ping_interval=LIVE_SILENCE_SECONDS,
             **self.options(address),
         )
@@ -101,7 +101,7 @@ class _QuickConnection(ClientConnection):
     """The fragments of a frame that has not come whole."""
     _still = False
     _silent = False
-    """Nothing came since `keepalive` last looked."""
+    """Whether nothing came since `keepalive` last looked."""
     _gave_up = False
 
     def attach(self, taker: LiveTaker) -> None:

@@ -30,7 +30,7 @@ class SyncSocketDoor(SocketDoor):
             opening = connect(
                 self.url(address, after),
                 create_connection=_Connection,
-                open_timeout=self.terms.timeout,
+                open_timeout=self.terms.places.patience(self.terms.timeout),
                 ping_interval=None,
                 **self.options(address),
             )

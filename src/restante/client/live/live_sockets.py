@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 from websockets.exceptions import InvalidStatus
 
-from restante.client.sockets.sockets import denied
+from restante.client.sockets.sockets import denied, refused
 from restante.client.transport.address import HubAddress, address_of, segment
 from restante.client.transport.http_answers import error_of_response
 from restante.client.transport.options import Terms
@@ -37,7 +37,7 @@ class SocketDoor:
 
     def address(self, owner: str | None) -> HubAddress:
         """The address to connect to. The token is not sent where it would be less safe than before."""
-        own = self.terms.address
+        own = self.terms.places.place_for(self._path)
         if owner is None:
             return own
         try:
@@ -62,13 +62,14 @@ class SocketDoor:
 
     def refusal(self, error: Exception, address: HubAddress) -> RestanteError:
         """The error that says why there is no connection."""
+        self.terms.places.heard(address, refused(error))
         if isinstance(error, InvalidStatus):
             response = denied(error)
-            refused = error_of_response(response, address)
+            told = error_of_response(response, address)
             named = response.headers.get("retry-after", "")
             if named.isascii() and named.isdigit():
-                refused.details.setdefault("retry_after", int(named))
-            return refused
+                told.details.setdefault("retry_after", int(named))
+            return told
         if isinstance(error, TimeoutError):
             return unreachable(address, f"it took longer than {self.terms.timeout:g} s")
         return unreachable(address, str(error) or type(error).__name__)

@@ -43,7 +43,7 @@ def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: flo
 
 
 def no_hub(given: object, *, twin: str) -> InvalidRequest:
-    """Of something that is no hub, or one of the other surface."""
+    """The error for an argument that is no hub, or a hub of the other surface."""
     kind = type(given)
     if kind.__module__.startswith(("restante.client.", "restante.assembly")):
         return InvalidRequest(
@@ -105,6 +105,6 @@ class Lanes:
         return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """Of the lanes that have a group: the others would begin from the start."""
+        """The states of the lanes that have a group: the other lanes would begin from the start."""
         lanes = list(self._lanes.items())
         return {partition: lane.configuration for partition, lane in lanes if lane.group is not None}

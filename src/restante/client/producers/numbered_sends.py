@@ -227,7 +227,7 @@ def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: boo
 
 
 def _passed(error: InvalidClientState) -> InvalidClientState:
-    """Of a parcel whose earlier attempt may have been stored, before others were: its numbers tell nothing any more."""
+    """The error for a parcel whose earlier attempt may have been stored before other parcels were: its numbers no longer tell."""
     return InvalidClientState(
         "The hub has gone on past the numbers of this parcel, which may have been stored before. Send it again: it gets "
         f"new numbers, and what is stored already is known by its ids. {error.message}",

@@ -57,12 +57,12 @@ class Stack(msgspec.Struct, eq=False):
     tray: Tray
     messages: list[Message]
     sizes: list[int]
-    """Of each message, as it was when it was taken in."""
+    """The size of each message, as it was when the message was taken in."""
     size: int = 0
     told: int = 0
     """How many more there were, whose refusal has been told."""
     failing: RestanteError | None = None
-    """It is not to be sent: this is to be told."""
+    """The error to tell, if the message is not to be sent."""
     parcel: Parcel | None = None
 
 
@@ -88,17 +88,17 @@ class Buffering:
         self.messages = 0
         """How many messages were taken whose outcome is not known."""
         self.size = 0
-        """About how many bytes they are."""
+        """About how many bytes the messages are."""
         self.unsettled = 0
         """How many messages were taken whose outcome has not been told."""
         self.closed = False
-        """Nothing more is taken."""
+        """Whether the buffer takes nothing more."""
         self.dropping: RestanteError | None = None
-        """Nothing more is sent: this is told instead."""
+        """The error that is told instead of sending more."""
 
     @property
     def finished(self) -> bool:
-        """Nothing is left to do, and nothing will come."""
+        """Whether nothing is left to do, and nothing will come."""
         return self.closed and not self.unsettled
 
     def count(self, partition: int | None = None) -> int:

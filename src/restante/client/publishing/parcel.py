@@ -141,7 +141,7 @@ class Parcel:
 
     @property
     def locked(self) -> bool:
-        """Nothing can be added: it is being sent, or was, or is of columns."""
+        """Whether nothing can be added: the parcel is being sent, or was, or is of columns."""
         return bool(self._holds) or self._published or self._numbers is not None or not isinstance(self._content, list)
 
     def dump(self) -> bytes:
@@ -234,7 +234,7 @@ class Parcel:
             raise InvalidOperation("The parcel is published already. Make another one.")
 
     def check_messages(self) -> None:
-        """None of its messages may have been published under a number before."""
+        """Refuse messages of which one was published under a number before."""
         if not isinstance(self._content, list):
             return
         numbers = [message.published_sequence_number for message in self._content]
@@ -258,12 +258,12 @@ class Parcel:
         self._numbers = numbers
 
     def clear_numbers(self) -> None:
-        """It was not stored: it may be sent again."""
+        """Note that the parcel was not stored, and may be sent again."""
         assert not self._published, "what is published keeps its numbers"
         self._numbers = None
 
     def set_published(self, unheard: Receipt | None = None) -> None:
-        """It was stored. A receipt that its sender has not heard of is kept for them."""
+        """Note that the parcel was stored. A receipt that its sender has not heard of is kept for the sender."""
         self._published, self._unheard = True, unheard
         if self._numbers is not None:
             self._show_numbers()

@@ -94,11 +94,11 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self.messages = 0
         """Sent, and not answered yet."""
         self.size = 0
-        """About how many bytes they are."""
+        """About how many bytes the sends are."""
         self.closed = False
-        """Nothing more may be sent."""
+        """Whether nothing more may be sent."""
         self.aborted = False
-        """Nothing more is delivered: what waits is to be abandoned."""
+        """Whether nothing more is delivered: what waits is to be abandoned."""
 
     @property
     def full(self) -> bool:
@@ -114,7 +114,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
 
     @property
     def idle(self) -> bool:
-        """Nothing waits to be delivered."""
+        """Whether nothing waits to be delivered."""
         return not self.waiting and self._prepared is None
 
     @property
@@ -163,7 +163,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self._under_way = None
 
     def abandon(self, error: RestanteError) -> None:
-        """Nothing more will be delivered: all sends without an answer get this error."""
+        """Give all sends without an answer this error: nothing more will be delivered."""
         self._again([] if self._under_way is None else self._under_way.posted)
         self._under_way = None
         left = [*self.waiting]

@@ -146,7 +146,7 @@ class Pipeline:
                 proceed = partial(dialogue.throw, error)
 
     def _meanwhile(self) -> None:
-        """While a frame is under way: tell the senders of the last one, and encode the next."""
+        """Tell the senders of the last frame, and encode the next one, while a frame is under way."""
         self._tell()
         with self._changed:
             load = self._state.prepare()

@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def size_of_message(message: Message) -> int:
-    """At most so many bytes, as JSON or in columns."""
+    """The most bytes that a message can take, as JSON or in columns."""
     properties = message.properties
     names = (message.recipient, message.origin, message.kind, message.document_type, message.media_type)
     texts = (*names, message.id or _MADE_ID, properties)

@@ -30,7 +30,7 @@ class SendQueue(Generic[Item]):
         self.settled = 0
         """How much of it has its outcome, and so has been told."""
         self.urgent = 0
-        """So much of what was taken is to be sent without waiting for more."""
+        """How much of what was taken is to be sent without waiting for more."""
 
     def take_first(self, count: int) -> list[Item]:
         """The first items, which are under way from now on."""
@@ -52,7 +52,7 @@ class Gathering(Protocol[Load_co]):
 
     @property
     def finished(self) -> bool:
-        """Nothing is left to send, and nothing will come."""
+        """Whether nothing is left to send, and nothing will come."""
         ...
 
     def wait(self, now: float) -> float | None:

@@ -19,7 +19,7 @@ from restante.calls.publishing import Publish
 from restante.client.concurrency.condition_async import AsyncCondition
 from restante.client.sockets.frame_window import UnderWay, crowded
 from restante.client.sockets.frames import PATH, Framing, UnreadableAnswer, is_small, lost, read_answer
-from restante.client.sockets.sockets import denied, failure_of
+from restante.client.sockets.sockets import denied, failure_of, refused
 from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Failure, LinkFrame, LongWork, Pause, Reply, Response, Step
 from restante.client.transport.http import closed
@@ -110,7 +110,13 @@ class AsyncPublishSocket(Framing):
         async with self._connecting:
             if self._closed or (self._line is not None and self._line.usable):
                 return
-            self._use(_Line(await _connecting(self._terms.address), self._changed, self._window))
+            place = self._terms.places.place_for(PATH)
+            try:
+                connection = await _connecting(place, self._terms.places.patience(self._terms.timeout))
+            except (OSError, WebSocketException) as error:
+                self._terms.places.heard(place, refused(error))
+                raise
+            self._use(_Line(connection, self._changed, self._window))
 
     def _use(self, line: _Line) -> None:
         self._lines = [line, *(old for old in self._lines if not old.task.done())]
@@ -139,7 +145,7 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[asyncio.Future[Reply]] = UnderWay(window)
         self.given_up = False
-        """No new frame goes over it. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
         self.task = asyncio.create_task(self._read(), name="restante-frames")
 
     @property
@@ -196,13 +202,13 @@ def _keep(promise: asyncio.Future[Reply], reply: Reply) -> None:
         promise.set_result(reply)
 
 
-def _connecting(address: HubAddress) -> connect:
+def _connecting(address: HubAddress, seconds: float) -> connect:
     """A web socket to the hub for frames. The caller that awaits it limits its time."""
     return connect(
         address.socket_url + PATH,
         additional_headers=address.credentials(),
         compression=None,
         proxy=None if address.local else True,
-        open_timeout=None,
+        open_timeout=seconds,
         close_timeout=1,
     )

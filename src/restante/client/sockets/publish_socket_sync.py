@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import UnderWay, crowded
 from restante.client.sockets.frames import PATH, Framing, UnreadableAnswer, lost, read_answer
-from restante.client.sockets.sockets import denied, failure_of
+from restante.client.sockets.sockets import denied, failure_of, refused
 from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Failure, LinkFrame, LongWork, Pause, Reply, Response, Step
 from restante.client.transport.http import closed
@@ -195,10 +195,15 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[_Promise] = UnderWay(window)
         self.given_up = False
-        """No new frame goes over it. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
         self.sending = threading.Lock()
         self._thread = threading.Thread(target=self._read, name="restante-frames", daemon=True) if window > 1 else None
-        self.connection = self._stack.enter_context(_connecting(terms.address, seconds))
+        place = terms.places.place_for(PATH)
+        try:
+            self.connection = self._stack.enter_context(_connecting(place, terms.places.patience(seconds)))
+        except (OSError, WebSocketException) as error:
+            terms.places.heard(place, refused(error))
+            raise
         # A hub that reads no more must not hold a sender forever. Reading is not concerned: it waits for bytes first.
         self.connection.socket.settimeout(terms.timeout)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from websockets.exceptions import InvalidStatus
 
-from restante.client.transport.exchange import Failure, LinkFrame, Response
+from restante.client.transport.exchange import Failure, LinkFrame, Reply, Response
 
 
 def denied(error: InvalidStatus) -> Response:
@@ -18,3 +18,8 @@ def failure_of(error: Exception, frame: LinkFrame, *, reached: bool) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure(f"it took longer than {frame.timeout:g} s", reached=reached)
     return Failure(str(error) or type(error).__name__, reached=reached)
+
+
+def refused(error: Exception) -> Reply:
+    """What came of connecting, when no connection did."""
+    return denied(error) if isinstance(error, InvalidStatus) else Failure(str(error), reached=False)

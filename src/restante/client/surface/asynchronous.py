@@ -15,6 +15,7 @@ from restante.calls.mailboxes import (
     Order,
     PartitionOf,
 )
+from restante.calls.nodes import ReadNodes
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
@@ -47,6 +48,7 @@ from restante.model.mailboxes.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.shards.node_answers import NodeMap
 
 __all__ = ["Bundle", "Hub", "Producer", "Recipient"]
 
@@ -126,7 +128,7 @@ class Hub:
 
     @property
     def link(self) -> AsyncLink:
-        """For those who build on the surface: the connection below it."""
+        """The connection below the surface, for programs that build on it."""
         return self._link
 
     async def send(
@@ -176,7 +178,7 @@ class Hub:
         after: str | None = None,
         search: str | None = None,
     ) -> RecipientPage:
-        """Those with waiting messages: most first, or oldest first; at most 5 s old; `search` is in their names.
+        """The recipients with waiting messages: most first, or oldest first; the list is at most 5 s old. `search` is in their names.
 
         ```python
         page = await hub.recipients(order="oldest", limit=10)
@@ -194,6 +196,15 @@ class Hub:
         ```
         """
         return await self._link.call(ListPartitions())
+
+    async def nodes(self) -> NodeMap:
+        """Which nodes and shards the hub has, and who has which partitions.
+
+        ```python
+        names = [own.node for own in (await hub.nodes()).nodes]
+        ```
+        """
+        return await self._link.call(ReadNodes())
 
     async def partition_of(self, recipient: str) -> int:
         """The partition that a recipient belongs to.

@@ -24,7 +24,7 @@ class BundleView:
         self.message_count = answer.message_count
         self._answer = answer
         self.content = answer.content
-        """Of claim-check messages: what their origin delivered."""
+        """The content of claim-check messages, as their origin delivered it."""
         self.media_type = answer.media_type
 
     @cached_property

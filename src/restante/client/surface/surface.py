@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol, Self, Unpack
+from typing import Protocol, Self, Unpack
 
 import pyarrow as pa
 from msgspec import UNSET
 
+from restante.calls.mailboxes import Order
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_surface import Acknowledger, Batch, Batches
 from restante.client.batches.batch_view import BatchName
@@ -70,6 +71,7 @@ from restante.model.mailboxes.answers import (
     Waiting,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.shards.node_answers import NodeMap, NodeState, NodeStatus, ShardState, ShardStatus
 from restante.model.sources.source_answers import PartitionPosition, SourceStatus
 
 __all__ = [
@@ -116,6 +118,9 @@ __all__ = [
     "LiveState",
     "MemberStatus",
     "Message",
+    "NodeMap",
+    "NodeState",
+    "NodeStatus",
     "OpenBundle",
     "PartitionPosition",
     "PartitionReceipt",
@@ -132,6 +137,8 @@ __all__ = [
     "RecipientSummary",
     "RunTable",
     "Sendable",
+    "ShardState",
+    "ShardStatus",
     "SharedPage",
     "Snapshot",
     "SnapshotPage",
@@ -184,7 +191,7 @@ class Recipient(Protocol):
         origins: Sequence[str] = (),
         origin_groups: Sequence[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,
@@ -247,8 +254,8 @@ class Recipient(Protocol):
 class Pipeline(Protocol):
     """Sends without waiting for each. Use it in a `with` statement, or close it."""
 
-    def send(self, messages: Message | list[Message], *, batch: BatchName | None = None) -> Future[Receipt]:
-        """At once, unless too much is under way. Messages are stored in the order in which they are sent."""
+    def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
+        """Send messages: at once, unless too much is under way. They are stored in the order in which they are sent."""
         ...
 
     def room(self) -> None:
@@ -283,7 +290,7 @@ class Producer(Protocol):
 
     def send(
         self,
-        messages: Sendable = UNSET,
+        messages: object = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
@@ -311,7 +318,7 @@ class Hub(Protocol):
     def jobs(self) -> Jobs: ...
     def send(
         self,
-        messages: Sendable = UNSET,
+        messages: object = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
@@ -325,12 +332,13 @@ class Hub(Protocol):
     def recipients(
         self,
         *,
-        order: Literal["waiting", "oldest"] = "waiting",
+        order: Order = "waiting",
         limit: int | None = None,
         after: str | None = None,
         search: str | None = None,
     ) -> RecipientPage: ...
     def partitions(self) -> tuple[PartitionStatus, ...]: ...
+    def nodes(self) -> NodeMap: ...
     def partition_of(self, recipient: str) -> int: ...
     def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Consignment:
         """A new one, or the one that has this key."""

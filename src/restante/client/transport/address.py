@@ -41,6 +41,12 @@ def address_of(url: str, *, token: str | None = None) -> HubAddress:
     return HubAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", _is_local(host), token)
 
 
+def addresses_of(url: str, *, token: str | None = None) -> tuple[HubAddress, ...]:
+    """Checked addresses of one hub, with commas between them."""
+    several = [one for one in url.split(",") if one.strip()] if "," in str(url) else [url]
+    return tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
+
+
 def segment(name: object, what: str) -> str:
     """A name as one segment of a path."""
     if not isinstance(name, str) or not name.strip() or not _encodes(name):

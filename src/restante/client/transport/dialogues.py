@@ -10,7 +10,7 @@ from restante.client.transport.exchange import Dialogue
 from restante.client.transport.options import Terms
 
 Dialogues: TypeAlias = Mapping[type[Call[Any]], Callable[[Terms, Any], Dialogue[Any]]]
-"""From the type of a call to its dialogue."""
+"""A table from the type of a call to its dialogue."""
 
 
 def dialogue_of(dialogues: Dialogues, terms: Terms, call: Call[Answer]) -> Dialogue[Answer]:

@@ -21,6 +21,7 @@ from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.jobs import job_protocol
 from restante.client.live.live_socket_async import AsyncSocketDoor
+from restante.client.nodes import node_protocol
 from restante.client.publishing.joint_sends import joint_send, may_share, send_each
 from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.sources import source_protocol
@@ -44,6 +45,7 @@ DIALOGUES: Dialogues = {
     **source_protocol.DIALOGUES,
     **backplane_protocol.DIALOGUES,
     **job_protocol.DIALOGUES,
+    **node_protocol.DIALOGUES,
 }
 
 

@@ -6,9 +6,11 @@ import asyncio
 import threading
 from typing import Any, TypeVar
 
-from pyreqwest.client import ClientBuilder
+from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
+from restante.client.nodes.hub_places import map_request
+from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
 from restante.client.transport.first_contact import FirstContact
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
@@ -24,9 +26,11 @@ class AsyncHttpCarrier:
         self._terms = terms
         self._closing = threading.Event()
         self._contact = FirstContact(terms.address, terms.tell)
-        builder = ClientBuilder()
-        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
-        """One client, shared with the links made of this one; None once they are closed, because a client keeps connections."""
+        self._pool = [self._built(terms.timeout)]
+        """Clients, shared with the links made of this one; none once they are closed, because a client keeps connections."""
+
+    def _built(self, connect_seconds: float) -> Client:
+        return configured(ClientBuilder(), self._terms.address, connect_seconds=connect_seconds).build()
 
     @property
     def where(self) -> str:
@@ -56,9 +60,17 @@ class AsyncHttpCarrier:
     async def _exchange(self, request: HttpRequest) -> Reply:
         if self._closing.is_set():
             raise closed()
-        address = self._terms.address
+        places = self._terms.places
+        if places.map_is_due():
+            places.learn(await self._exchange_at(places.any_place(), map_request(request.timeout)))
+        place = places.place_for(request.path)
+        reply = await self._exchange_at(place, request)
+        places.heard(place, reply)
+        return reply
+
+    async def _exchange_at(self, address: HubAddress, request: HttpRequest) -> Reply:
         try:
-            builder = self._pool[0].request(request.method, address.url + request.target)
+            builder = self._client().request(request.method, address.url + request.target)
             with self._contact.watched():
                 response = await filled(builder, request, address).build().send()
             return response_of(response, await response.bytes())
@@ -66,6 +78,13 @@ class AsyncHttpCarrier:
             return failure_of(error, request)
         except IndexError as error:
             raise closed() from error
+
+    def _client(self) -> Client:
+        if not self._terms.places.several:
+            return self._pool[0]
+        if len(self._pool) == 1:
+            self._pool.append(self._built(self._terms.places.patience(self._terms.timeout)))
+        return self._pool[1]
 
     async def close(self) -> None:
         self._closing.set()

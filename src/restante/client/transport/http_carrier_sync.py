@@ -6,9 +6,11 @@ import threading
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pyreqwest.client import SyncClientBuilder
+from pyreqwest.client import SyncClient, SyncClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
+from restante.client.nodes.hub_places import map_request
+from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
 from restante.client.transport.first_contact import FirstContact
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
@@ -24,9 +26,11 @@ class HttpCarrier:
         self._terms = terms
         self._closing = threading.Event()
         self._contact = FirstContact(terms.address, terms.tell)
-        builder = SyncClientBuilder()
-        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
-        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
+        self._pool = [self._built(terms.timeout)]
+        """Clients, shared with the links made of this one; none when they are closed, for they hold on to connections."""
+
+    def _built(self, connect_seconds: float) -> SyncClient:
+        return configured(SyncClientBuilder(), self._terms.address, connect_seconds=connect_seconds).build()
 
     @property
     def where(self) -> str:
@@ -76,9 +80,17 @@ class HttpCarrier:
             outcome.set_exception(error)
 
     def _send(self, request: HttpRequest) -> Reply:
-        address = self._terms.address
+        places = self._terms.places
+        if places.map_is_due():
+            places.learn(self._send_to(places.any_place(), map_request(request.timeout)))
+        place = places.place_for(request.path)
+        reply = self._send_to(place, request)
+        places.heard(place, reply)
+        return reply
+
+    def _send_to(self, address: HubAddress, request: HttpRequest) -> Reply:
         try:
-            builder = self._pool[0].request(request.method, address.url + request.target)
+            builder = self._client().request(request.method, address.url + request.target)
             with self._contact.watched():
                 response = filled(builder, request, address).build().send()
             return response_of(response, response.bytes())
@@ -86,6 +98,13 @@ class HttpCarrier:
             return failure_of(error, request)
         except IndexError as error:
             raise closed() from error
+
+    def _client(self) -> SyncClient:
+        if not self._terms.places.several:
+            return self._pool[0]
+        if len(self._pool) == 1:
+            self._pool.append(self._built(self._terms.places.patience(self._terms.timeout)))
+        return self._pool[1]
 
     def _pause(self, seconds: float) -> None:
         if self._closing.wait(seconds):

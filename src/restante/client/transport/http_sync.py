@@ -22,6 +22,7 @@ from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.jobs import job_protocol
 from restante.client.live.live_socket_sync import SyncSocketDoor
+from restante.client.nodes import node_protocol
 from restante.client.publishing.joint_sends import joint_send, may_share, send_each
 from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.sources import source_protocol
@@ -45,6 +46,7 @@ DIALOGUES: Dialogues = {
     **source_protocol.DIALOGUES,
     **backplane_protocol.DIALOGUES,
     **job_protocol.DIALOGUES,
+    **node_protocol.DIALOGUES,
 }
 
 

@@ -6,7 +6,8 @@ import os
 import random
 import time
 
-from restante.client.transport.address import address_of
+from restante.client.nodes.hub_places import HubPlaces
+from restante.client.transport.address import addresses_of
 from restante.client.transport.options import Retrying, Terms, checked_timeout, retrying_of
 from restante.client.transport.words import warn
 from restante.limits import CLIENT_TIMEOUT_SECONDS
@@ -23,8 +24,10 @@ def terms_of(
     retries: int | Retrying = RETRYING,
 ) -> Terms:
     """The terms of a client in this process, checked."""
+    addresses = addresses_of(url, token=token)
     return Terms(
-        address=address_of(url, token=token),
+        address=addresses[0],
+        places=HubPlaces(addresses, time.monotonic, random.random()),
         timeout=checked_timeout(timeout),
         retrying=retrying_of(retries),
         clock=time.monotonic,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from restante import limits
+from restante.client.nodes.hub_places import HubPlaces
 from restante.client.transport.address import HubAddress
 from restante.errors import InvalidRequest
 from restante.model.back_off import back_off
@@ -43,6 +44,9 @@ class Terms:
     """All that a call needs beside its arguments: the hub's address, how often to repeat, clocks and randomness."""
 
     address: HubAddress
+    """The first that was given; errors name it."""
+    places: HubPlaces
+    """All that are known."""
     timeout: float
     """Seconds for an answer, in addition to the `wait` of a peek."""
     retrying: Retrying

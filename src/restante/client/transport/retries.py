@@ -14,6 +14,7 @@ from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
 _LATER = (421, 429, 503)
 """Statuses by which a hub refuses a call for now."""
+_ELSEWHERE = 421
 _PROXY = (502, 504)
 """Statuses by which a proxy says that the hub is not there."""
 
@@ -66,6 +67,8 @@ def _may_be_done(terms: Terms, reply: Reply) -> bool:
 
 def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
     """The pause that the hub asks for, or one that grows with each attempt."""
+    if attempt == 1 and isinstance(reply, Response) and reply.status == _ELSEWHERE and terms.places.several:
+        return 0.0  # The owner is known, or the map says who it is.
     own = terms.retrying.pause(attempt, terms.chance())
     named = reply.headers.get("retry-after", "") if isinstance(reply, Response) else ""
     return max(own, float(named)) if named.isascii() and named.isdigit() else own

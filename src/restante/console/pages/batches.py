@@ -168,7 +168,7 @@ def _notices(deliveries: Sequence[Delivery]) -> Markup:
 
 
 def _slow(visit: Visit, found: ProgressPage | None) -> Markup:
-    """Those with the oldest waiting message first."""
+    """The slowest recipients of a batch: those with the oldest waiting message first."""
     title = "Who has not collected, the slowest first"
     if found is None:
         return section(title, on_its_way())

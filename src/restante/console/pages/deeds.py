@@ -28,7 +28,7 @@ class Prospect(NamedTuple):
 
     title: str
     effect: Child
-    """In numbers."""
+    """The effect of the deed, in numbers."""
     typed: str
     """What the visitor must type."""
     back: str
@@ -36,7 +36,7 @@ class Prospect(NamedTuple):
     fields: Child = None
     """What else the visitor may say."""
     vain: bool = False
-    """It would change nothing, so it is not offered."""
+    """Whether the deed would change nothing, so that the page does not offer it."""
 
 
 Look = Callable[[Visit, dict[str, str]], Awaitable[Prospect]]
@@ -297,6 +297,24 @@ async def _forget_job(visit: Visit, told: dict[str, str]) -> None:
     await visit.hub.do("DELETE", "jobs", told["job"])
 
 
+# Nodes
+
+
+async def _look_at_drain(visit: Visit, told: dict[str, str]) -> Prospect:
+    name = told["node"]
+    left = await visit.hub.do("POST", "nodes", name, "drain", dry_run=True)
+    count = len(left["shards"])
+    effect = (
+        tag("b", counted(count, "shard")),
+        f" of {name} would go to other nodes, one after the other, and calls wait meanwhile. From then on the node takes no shard.",
+    )
+    return Prospect("Drain a node", effect, name, at("nodes"), "When it has none, it may be ended, or started again.")
+
+
+async def _drain(visit: Visit, told: dict[str, str]) -> int:
+    return len((await visit.hub.do("POST", "nodes", told["node"], "drain"))["shards"])
+
+
 # Tokens and housekeeping
 
 
@@ -365,6 +383,7 @@ DEEDS: dict[str, ConsoleDeed] = {
         _act_on_poison("DELETE"), ("group", "id"), "Give up", optional=("concerns",),
     ),
     "forget-job": ConsoleDeed(_look_at_job, _forget_job, ("job",), "Forget"),
+    "drain": ConsoleDeed(_look_at_drain, _drain, ("node",), "Drain"),
     "revoke": ConsoleDeed(_look_at_token, _revoke, ("token",), "Revoke"),
     **{
         name: ConsoleDeed(_look_at_upkeep(name), _keep_house(name), (), "Do it now", danger=False) for name in _UPKEEP

@@ -57,7 +57,7 @@ def state_of(one: JobStatus) -> Markup:
 
 
 def is_silent(run: JobRun) -> bool:
-    """It runs, and nothing was heard of it for long: its process may have ended without a word."""
+    """Whether a run was not heard of for long: its process may have ended without a word."""
     heard = (datetime.now(UTC) - run.reported_at).total_seconds()
     return run.state is JobRunState.RUNNING and heard > JOB_SILENT_SECONDS
 
@@ -89,7 +89,7 @@ def _outcome(run: JobRun) -> Child:
 
 
 def failing(found: Iterable[JobStatus]) -> Iterator[tuple[JobStatus, str]]:
-    """Those whose last run failed, or that are silent, and what is said of each."""
+    """The jobs whose last run failed, or that are silent, and what the page says of each."""
     for one in found:
         if one.last is None:
             continue

@@ -31,7 +31,10 @@ _ADVICE = {
     Reason.NOT_YET_VISIBLE: (
         "warn",
         "A peek answers nothing yet",
-        "Messages are stored and become visible within moments. If this stays, look at the health of the committer.",
+        (
+            "Its messages are delayed until their visible_at; or they are of a consignment that is being committed over several "
+            "shards, and become visible within moments. If that stays, `restante shards rounds` says what it waits for."
+        ),
     ),
     Reason.BUNDLE_OPEN_IN_GROUP: (
         "warn",

@@ -24,7 +24,7 @@ _TOP = 8
 
 
 async def overview(visit: Visit) -> ConsoleReply:
-    """For those who may not see it, the first page that they may see."""
+    """The overview; a visitor who may not see it gets the first page that they may see."""
     if not visit.visitor.reads:
         return redirect(_elsewhere(visit))
     rates, health, most, oldest, batches, jobs = await asyncio.gather(

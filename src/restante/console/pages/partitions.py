@@ -20,7 +20,7 @@ from restante.model.mailboxes.answers import ProducerPage, ProducerState
 
 _PARTITIONS_SHOWN = 128
 _PARTITIONS_ASKED = 64
-"""Of so many the producers are shown together."""
+"""The producers of so many partitions are shown together."""
 
 
 async def partitions(visit: Visit) -> ConsoleReply:
@@ -85,7 +85,7 @@ def _row(one: SeenPartition, most: int, *, several: bool) -> tuple[Child, ...]:
 
 
 async def producers(visit: Visit) -> ConsoleReply:
-    """Those of one partition, or of the first ones."""
+    """The producers of one partition, or of the first partitions."""
     chosen = visit.number("partition")
     listed = await visit.hub.get(SeenPartitions, "partitions", limit=1_000)
     numbers = [one.partition for one in listed.partitions] if chosen is None else [chosen]

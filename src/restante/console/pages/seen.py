@@ -82,6 +82,46 @@ class SeenPartitions(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
+class SeenHubNode(msgspec.Struct, frozen=True):
+    """A node: a running hub, one of several or the only one."""
+
+    node: str
+    since: datetime
+    address: str | None = None
+    state: str = "serving"
+    version: str = ""
+    settings: str = ""
+
+
+class SeenShard(msgspec.Struct, frozen=True):
+    shard: int
+    first: int
+    last: int
+    node: str | None
+    state: str
+    fence: int = 0
+    reason: str | None = None
+    lease_seconds: float | None = None
+
+
+class SeenNodeMap(msgspec.Struct, frozen=True):
+    nodes: tuple[SeenHubNode, ...]
+    shards: tuple[SeenShard, ...]
+
+
+class SeenRound(msgspec.Struct, frozen=True):
+    consignment: str
+    state: str
+    shard: int
+    messages: int
+    since: datetime
+    advice: str
+
+
+class SeenRounds(msgspec.Struct, frozen=True):
+    rounds: tuple[SeenRound, ...]
+
+
 class SeenPlace(msgspec.Struct, frozen=True):
     partition: int
     owner: str

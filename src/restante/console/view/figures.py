@@ -17,7 +17,7 @@ def whole(number: int) -> str:
 
 
 def short(number: float) -> str:
-    """At most about four characters: for places where one looks and does not count."""
+    """A figure in about four characters at most: for places where one looks and does not count."""
     for size, unit in _LARGE:
         if abs(number) >= size:
             scaled = number / (1e3 if unit == "k" else size)

@@ -26,6 +26,8 @@ def entries(visit: Visit) -> Iterator[Entry]:
         yield "Consignments", "consignments"
         yield "Partitions", "partitions"
         yield "Producers", "producers"
+        if visit.extras.nodes:
+            yield "Nodes", "nodes"
     if visitor.works:
         yield "Groups", "groups"
     if visitor.has("worker"):
@@ -152,6 +154,7 @@ _DONE = {
     "retry": "The action will be done again.",
     "give-up": "The action was given up.",
     "forget-job": "The job was forgotten.",
+    "drain": "The node gives its shards away. {count} are left.",
 }
 """What is said after a change, by its name: an address can choose the sentence, not write one."""
 

@@ -69,7 +69,7 @@ def max_of(values: Values) -> float:
 
 
 def thinned(times: Sequence[float], values: Values) -> tuple[list[float], list[float | None]]:
-    """At most so many points as a plot can show: means of equal stretches, counted from the end."""
+    """The points of a plot, thinned to as many as it can show: means of equal stretches, counted from the end."""
     step = math.ceil(len(times) / _POINTS_MAX)
     if step <= 1:
         return list(times), list(values)

@@ -34,6 +34,14 @@ _TONES = {
     "running": "blue",
     "stopped": "grey",
     "silent": "yellow",
+    "serving": "green",
+    "draining": "yellow",
+    "loading": "blue",
+    "moving": "blue",
+    "in_doubt": "yellow",
+    "preparing": "blue",
+    "decided": "blue",
+    "prepared": "yellow",
 }
 
 
@@ -114,7 +122,7 @@ def magnitude(value: int, most: int) -> Markup:
 
 
 def on_its_way() -> Markup:
-    """For a list that the hub is still counting."""
+    """The note beside a list that the hub is still counting."""
     return tag(
         "p",
         "The hub counts who waits for what. With very many recipients that takes seconds; the list comes by itself.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -12,7 +13,9 @@ import msgspec
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
+from restante.client.nodes.hub_places import HubPlaces
 from restante.client.transport.address import HubAddress
+from restante.client.transport.exchange import Failure
 from restante.client.transport.http import configured
 from restante.console.web.exchanges import Event, Receive, Scope, Send
 from restante.errors import RestanteError, Unavailable
@@ -72,7 +75,7 @@ class SameProcessDoor:
         return taken.answer()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close the door, which holds nothing."""
 
 
 class _Answering:
@@ -108,25 +111,39 @@ class _Answering:
 
 
 class NetworkDoor:
-    """The door to a hub in another process, over HTTP."""
+    """The door to a hub in another process, over HTTP. Of several addresses another is asked when one does not answer."""
 
-    def __init__(self, address: HubAddress) -> None:
-        self._address = address
-        self._client = configured(ClientBuilder(), address, connect_seconds=CONSOLE_HUB_SECONDS).build()
-        self.where = address.url
+    def __init__(self, *addresses: HubAddress) -> None:
+        self._places = HubPlaces(addresses, time.monotonic)
+        patience = self._places.patience(CONSOLE_HUB_SECONDS)
+        self._client = configured(ClientBuilder(), addresses[0], connect_seconds=patience).build()
+        self.where = addresses[0].url
 
     async def ask(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HubAnswer:
-        builder = self._client.request(method, self._address.url + target)
+        place = self._places.any_place()
+        try:
+            return await self._asked(place, method, target, headers, body)
+        except PyreqwestError as error:
+            self._places.heard(place, Failure(str(error), reached=method != "GET"))
+            if method != "GET" or not self._places.several:
+                raise self._silent() from error
+        try:
+            return await self._asked(self._places.any_place(), method, target, headers, body)
+        except PyreqwestError as error:
+            raise self._silent() from error
+
+    def _silent(self) -> Unavailable:
+        return Unavailable(f"The hub at {self.where} does not answer. Is it running?")
+
+    async def _asked(
+        self, place: HubAddress, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> HubAnswer:
+        builder = self._client.request(method, place.url + target)
         builder = builder.timeout(timedelta(seconds=CONSOLE_HUB_SECONDS)).headers(
             {name: value for name, value in headers.items() if name.lower() != "host"}
         )
-        if body:
-            builder = builder.body_bytes(body)
-        try:
-            answer = await builder.build().send()
-            content = bytes(await answer.bytes())
-        except PyreqwestError as error:
-            raise Unavailable(f"The hub at {self.where} does not answer. Is it running?") from error
+        answer = await (builder.body_bytes(body) if body else builder).build().send()
+        content = bytes(await answer.bytes())
         _check_length(len(content))
         return HubAnswer(answer.status, dict(answer.headers.items()), content)
 

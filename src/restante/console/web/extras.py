@@ -1,4 +1,4 @@
-"""What a hub has only if it is used: jobs. What is not there is left out of the pages.
+"""What a hub has only if it is used: jobs, several nodes or shards. What is not there is left out of the pages.
 
 It is asked at most once in a few seconds for each visitor, not with every page.
 """
@@ -14,6 +14,7 @@ from restante.console.web.visits import HubExtras
 from restante.errors import RestanteError
 from restante.limits import CONSOLE_REMEMBERED_MAX, CONSOLE_STREAM_SECONDS
 from restante.model.jobs.job_answers import JobPage
+from restante.model.shards.node_answers import NodeMap
 
 if TYPE_CHECKING:
     from restante.console.web.doors import HubAsker
@@ -32,7 +33,9 @@ class KnownExtras:
         known = self._known.get(sight)
         if known is not None and self._clock() - known[0] < CONSOLE_STREAM_SECONDS:
             return known[1]
-        found = HubExtras(jobs=visitor.runs_jobs and await _has_jobs(hub))
+        found = HubExtras(
+            jobs=visitor.runs_jobs and await _has_jobs(hub), nodes=visitor.looks and await _has_several(hub)
+        )
         self._known[sight] = (self._clock(), found)
         self._known.move_to_end(sight)
         while len(self._known) > CONSOLE_REMEMBERED_MAX:
@@ -46,3 +49,12 @@ async def _has_jobs(hub: HubAsker) -> bool:
         return bool((await hub.get(JobPage, "jobs", limit=1)).jobs)
     except RestanteError:
         return False
+
+
+async def _has_several(hub: HubAsker) -> bool:
+    """Whether there are nodes or shards to be told apart. An older hub has one."""
+    try:
+        found = await hub.get(NodeMap, "nodes")
+    except RestanteError:
+        return False
+    return len(found.nodes) > 1 or len(found.shards) > 1

@@ -32,7 +32,7 @@ class ConsoleSession:
 
 
 class ConsoleSessions:
-    """Those that have not ended. Used from the event loop only."""
+    """The sessions that have not ended. Used from the event loop only."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -45,7 +45,7 @@ class StreamPace:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._took: dict[object, float] = {}
-        """Of each watch, seconds of its last making. While the hub is busy it takes longer, and is done less often."""
+        """How many seconds each watch took last. While the hub is busy a watch takes longer, and is made less often."""
 
     def note(self, watch: object, took: float) -> None:
         self._took[watch] = took
@@ -66,7 +66,7 @@ class StreamListener:
     queue: Queue = field(default_factory=lambda: asyncio.Queue(maxsize=2))
     """What is sent. None is the end."""
     late: bool = False
-    """It had no room for something, and is sent all parts as soon as it has."""
+    """Whether the listener had no room for a part: it is sent all parts as soon as it has."""
 
     def put(self, piece: bytes, whole: Callable[[], bytes]) -> None:
         try:

@@ -52,7 +52,7 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def looks(self) -> bool:
-        """At batches, consignments, producers and partitions."""
+        """Whether a visitor may look at batches, consignments, producers and partitions."""
         return self.has("reader", "publisher")
 
     @property
@@ -82,6 +82,8 @@ class HubExtras(NamedTuple):
     """What a hub has beyond what every hub has: only if it is used."""
 
     jobs: bool = False
+    nodes: bool = False
+    """Several nodes, or one with several shards."""
 
 
 @dataclass(slots=True)

@@ -50,20 +50,20 @@ class ActionMemory:
     """The actions of one open hub."""
 
     handed: OrderedDict[tuple[int, int], HandedAction] = field(default_factory=OrderedDict)
-    """By partition and number, actions handed out lately: so reports find them."""
+    """Actions handed out lately, by partition and number: reports find them here."""
     under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
     died: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
     """How many workers died of an action that has no outcome yet."""
     opened: Mapping[int, int] = field(default_factory=dict)
-    """By partition the last number when the hub was opened: of actions up to it the deaths may be known to their rows alone."""
+    """The last number of each partition when the hub was opened: the deaths of actions up to it may be known to their rows alone."""
     totals: dict[str, ActionTotals] = field(default_factory=dict)
-    """By name. Strangers choose names: those beyond a bound are counted together, under none."""
+    """Totals by the name of the action. Strangers choose names: names beyond a bound are counted together, under no name."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
     """Functions of a partition that say which of its actions are being done: these do not expire."""
     unknown_told: set[str] = field(default_factory=set)
     """Names that nobody has declared, and that were logged."""
     recent: RecentActions = field(default_factory=RecentActions)
-    """Those that came last and wait, as they came."""
+    """The actions that came last and wait, as they came."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:
@@ -91,7 +91,7 @@ class ActionMemory:
                 self.died.popitem(last=False)
 
     def ended(self, partition: int, number: int) -> None:
-        """It has an outcome, or is not there any more."""
+        """Note that an action has an outcome, or is not stored any more."""
         with self.lock:
             self.under_way.pop((partition, number), None)
             self.died.pop((partition, number), None)

@@ -35,11 +35,11 @@ class RecentAction(NamedTuple):
 
 @dataclass(slots=True)
 class RecentActions:
-    """Of one open hub. Changed as commits are applied; looked at from anywhere."""
+    """The recent actions of one open hub. Commits change them as they are applied; any thread may look at them."""
 
     _since: dict[int, int] = field(default_factory=dict)
     _actions: defaultdict[int, dict[int, RecentAction]] = field(default_factory=lambda: defaultdict(dict))
-    """By partition and number, in the order of the numbers."""
+    """The actions by partition and number, in the order of the numbers."""
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -34,7 +34,7 @@ def action_bell(action_id: bytes) -> int:
 
 
 def ring_actions(draft: RequestDraft, ids: Sequence[bytes]) -> None:
-    """Those who wait for these outcomes look again."""
+    """Wake the callers that wait for these outcomes."""
     if ids:
         draft.concerns.append(np.array([action_bell(own) for own in ids], np.uint64))
 
@@ -46,7 +46,7 @@ class ActionView:
     row: ActionRow
     head: Head
     between: Sequence[tuple[int, ActionRow]] | None = None
-    """None: they were not read."""
+    """The rows between; None: they were not read."""
 
 
 def view_action(core: Core, draft: RequestDraft, place: ActionPlace, concerns: str, origin: str) -> ActionView | None:

@@ -12,7 +12,7 @@ from restante.calls.publishing import Publish
 from restante.errors import ActionUnknown, InvalidRequest
 from restante.hub.actions.look_up import follow_action, look_up
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.calls import publish, publish_request
@@ -95,7 +95,7 @@ def prepared_many(core: Core, call: SendActions) -> tuple[Sequence[Message], Pub
 
 
 def answered_many(core: Core, messages: Sequence[Message], receipt: Receipt) -> AcceptedActions:
-    """In their order. If some were known before, what became of them is looked up."""
+    """The answers to actions, in the order of the actions. If some were known before, what became of them is looked up."""
     states = [ActionState.ACCEPTED] * len(messages)
     if receipt.duplicates:
         states = [look_up(core, message.id or "", message.recipient).state for message in messages]

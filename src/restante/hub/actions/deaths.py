@@ -50,5 +50,5 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
 
 def running_in(core: Core, partition: int) -> set[int]:
     """The actions of a partition that members say they do, by their numbers."""
-    heard = tuple(core.memory(GroupMemory).heard.values())
+    heard = core.memory(GroupMemory).at_work()
     return {own.sequence_number for one in heard for own in one.doing if own.partition == partition}

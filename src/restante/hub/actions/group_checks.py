@@ -23,7 +23,7 @@ from restante.model.publishing.message import HEALTH_ORIGIN, Message
 from restante.model.work.actions import HEALTH_PROPERTY, HEALTH_VALUE
 
 EVERY_SECONDS = 60.0
-"""From one check of a group to the next."""
+"""Seconds from one check of a group to the next."""
 _SECOND = 1_000_000
 
 
@@ -39,18 +39,18 @@ def check_groups(core: Core) -> None:
             check.took = _took(core, check)
         is_due = check is None or now - check.sent_at >= EVERY_SECONDS * _SECOND
         if is_due and (check is None or check.took is not None or _is_gone(core, check)):
-            before = -1 if check is None else check.partition
-            own.checks[name] = _sent(core, known, (before + 1) % core.deed.partition_count)
+            following = core.owned.start if check is None else check.partition + 1
+            own.checks[name] = _sent(core, known, following if following in core.owned else core.owned.start)
 
 
 def _running(core: Core) -> Iterator[KnownGroup]:
     for known in tuple(core.memory(GroupMemory).groups.values()):
-        if known.row.actions and known.membership.members and not known.row.paused:
+        if known.row.actions and known.has_members and not known.row.paused:
             yield known
 
 
 def _sent(core: Core, known: KnownGroup, partition: int) -> GroupCheck:
-    """It lives for longer than it may take: one that a stuck group does not take is seen."""
+    """Send a check. It lives for longer than a group may take for it, so a check that a stuck group does not take is seen."""
     recipient, action_id = health_recipient(partition, core.deed.partition_count), uuid_text(core.new_uuid())
     message = Message(
         recipient=recipient,

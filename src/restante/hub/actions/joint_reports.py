@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
-from restante.hub.actions.outcomes import is_remembered, report_request
-from restante.hub.engine.committer import CommitRequest, Listener, LoopWaiter, Planned
+from restante.hub.actions.outcomes import is_light, report_request, tell_if_release
+from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported
@@ -25,13 +25,17 @@ _OF_A_PARTITION = (GenerationStale, PositionAhead, InvalidRequest)
 def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
     prepared = _prepared(core, call)
     core.committer.submit_each([one for one in prepared if isinstance(one, Planned)])
-    return _answered(call, prepared)
+    answer = _answered(call, prepared)
+    for own, one in zip(call.reports, prepared, strict=True):
+        if not isinstance(_outcome(one), RestanteError):
+            tell_if_release(core, own)
+    return answer
 
 
 def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
     """Have small reports committed from an event loop, if nothing has to be read for them; else nothing is done."""
     outcomes = sum([len(own.outcomes) for own in call.reports])
-    if outcomes > limits.FEW_MESSAGES_MAX or not all(is_remembered(core, own) for own in call.reports):
+    if outcomes > limits.FEW_MESSAGES_MAX or not all(is_light(core, own) for own in call.reports):
         return False
     prepared = _prepared(core, call)
     requests = [one for one in prepared if isinstance(one, Planned)]

@@ -145,7 +145,7 @@ def _problem_of(tried: TriedAction) -> ActionProblem | None:
 
 def _is_running(core: Core, key: tuple[int, int]) -> bool:
     """Whether a member says that it works on it."""
-    heard = tuple(core.memory(GroupMemory).heard.values())
+    heard = core.memory(GroupMemory).at_work()
     return any((own.partition, own.sequence_number) == key for one in heard for own in one.doing)
 
 

@@ -17,12 +17,13 @@ from restante.errors import InvalidRequest, PositionAhead, PositionGone
 from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, HandedAction, TriedAction
 from restante.hub.action_rows.outcome_rows import put_ending
 from restante.hub.action_rows.settle_action import ring_actions, view_action
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
-from restante.hub.groups.checkpoints import check_number, plan_checkpoint
+from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
 from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
@@ -38,7 +39,15 @@ _WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient",
 
 
 def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
-    return core.submit(report_request(core, call))
+    taken = core.submit(report_request(core, call))
+    tell_if_release(core, call)
+    return taken
+
+
+def tell_if_release(core: Core, call: ReportOutcomes) -> None:
+    """After a report was taken: in a shard, what may be a release is the home of groups to decide."""
+    if asks_home(core, call.release):
+        tell_home(core, call.group, call.partition, release=call.release)
 
 
 def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
@@ -52,8 +61,10 @@ def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
     return Planned(partial(_plan, core, name, call, outcomes, handed))
 
 
-def is_remembered(core: Core, call: ReportOutcomes) -> bool:
-    """Whether nothing has to be read for a report."""
+def is_light(core: Core, call: ReportOutcomes) -> bool:
+    """Whether nothing has to be read for a report, and nobody to be asked."""
+    if asks_home(core, call.release):
+        return False
     handed = core.memory(ActionMemory).handed
     return all((call.partition, outcome.sequence_number) in handed for outcome in call.outcomes)
 
@@ -114,7 +125,7 @@ def _plan(
 def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> str:
     holder = position_so_far(core, draft, name, partition).holder
     member = membership_so_far(core, draft, name).member(holder)
-    return "" if member is None else member.name
+    return core.memory(GroupMemory).names.get(holder, "") if member is None else member.name
 
 
 def _take(

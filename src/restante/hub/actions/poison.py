@@ -42,7 +42,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
-    """By partition and number. A page ends before it becomes too large to be sent."""
+    """List poisoned actions by partition and number. A page ends before it becomes too large to be sent."""
     name, size = check_group(call.group), page_size(call.limit)
     _check_known(core, name)
     found: list[PoisonedAction] = []

@@ -12,7 +12,7 @@ from restante.model.actions.action_counts import ActionTotals
 
 
 def action_totals(core: Core) -> tuple[NamedTotals, ...]:
-    """By the names that groups have; all others are one, without a name and a group."""
+    """Totals of actions by the names that groups have; all other names are one, without a name and a group."""
     owners, others = core.memory(GroupMemory).actions(), ActionTotals()
     found = []
     for name, totals in sorted(core.memory(ActionMemory).totals.items()):

@@ -12,7 +12,8 @@ from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.backplane.parcels import NotForBackplane, column_parcels, letter_parcels
-from restante.hub.engine.committer import LoopWaiter, answer_all
+from restante.hub.engine.commit_request import LoopWaiter
+from restante.hub.engine.committer import answer_all
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes.origins import claim_check_origins

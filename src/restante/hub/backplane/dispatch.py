@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from restante.errors import Fault, FaultyMessages, OutcomeUnknown, PartlyStored, RestanteError, Unavailable
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import LogPosition, PartitionReceipt, Receipt
 from restante.model.publishing.refusals import refusal

@@ -18,7 +18,7 @@ from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import conclude, count, counts_of, home_of, row_of
 from restante.hub.batches.hand_items import HandItems, entry_key, items_of
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.access.access import Grant
@@ -32,6 +32,8 @@ from restante.model.columns.bits import Bits, Positions
 from restante.model.storage.changes import Space
 
 _ITEM_BYTES = 8
+_BRIEF_ITEMS = 1_024
+_BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
 """Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
 
@@ -44,6 +46,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
     def __init__(self, named: Named, caller: Grant) -> None:
         count = sum([len(group.index) for group in named.groups]) + 2 * len(named.ranges)
         super().__init__(count * _ITEM_BYTES)
+        self.brief = count <= _BRIEF_ITEMS and len(named.groups) <= _BRIEF_GROUPS
         self.named = named
         self.caller = caller
         self.new = 0
@@ -52,7 +55,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
         """Groups, and which of their items are not known; None: all of them."""
         self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
-        """By estimated batch, how many items of it were named: to be counted by the caller."""
+        """How many items of each estimated batch were named; the caller counts them."""
 
     @property
     def is_to_be_counted(self) -> bool:
@@ -163,7 +166,7 @@ def _plan_batch(core: Core, draft: RequestDraft, batch_id: bytes, shares: Sequen
 
 
 def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
-    """Those who may use the batch; to the others its items are unknown."""
+    """The shares of callers that may use the batch; to other callers its items are unknown."""
     allowed = []
     for share in shares:
         if row is not None and may_use(share.request.caller, row.owner):

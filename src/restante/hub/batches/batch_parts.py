@@ -35,7 +35,7 @@ from restante.model.storage.keys import after_prefix
 from restante.ports.store import StoreReader
 
 Enlisted = dict[int, EnlistedPart]
-"""By partition."""
+"""The parts of a batch, by partition."""
 
 
 class NotEnlisted(Unavailable):
@@ -157,7 +157,7 @@ def plan_closed(draft: RequestDraft, home: int, batch_id: bytes, partitions: Ite
 
 
 def have_closed(core: Core, draft: RequestDraft, home: int, batch_id: bytes) -> None:
-    """In the commit that seals or deletes a batch: its parts are to be closed, however long that takes."""
+    """Note, in the commit that seals or deletes a batch, that its parts are to be closed, however long that takes."""
     if core.shard is not None:
         draft.put(home, Space.BATCH_CLOSING, batch_id, b"")
         draft.applies.append(partial(core.memory(PartWork).close, batch_id))

@@ -214,7 +214,7 @@ def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: RequestD
 
 
 def delete(core: Core, batch_id: bytes, caller: Grant) -> None:
-    """From now on nobody knows it; what is stored of it goes in slices, the last of its rows at the end."""
+    """Delete a batch: from now on nobody knows it. What is stored of it goes in slices, the last of its rows at the end."""
     core.commit(partial(plan_delete, core, batch_id, caller))
     if core.shard is not None:
         run(core, closing(core, batch_id))

@@ -36,7 +36,7 @@ class BatchWork:
         self.wanted.set()
 
     def take(self) -> tuple[set[bytes], set[bytes], set[bytes]]:
-        """Those to be looked at, to be tidied and to be folded, which are now the caller's."""
+        """Take the batches that are to be looked at, to be tidied and to be folded; they are the caller's now."""
         with self._lock:
             taken = (self._to_look_at, self._to_tidy, self._to_fold)
             self._to_look_at, self._to_tidy, self._to_fold = set(), set(), set()

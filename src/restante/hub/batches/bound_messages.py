@@ -86,7 +86,7 @@ def _is_counted(core: Core, draft: RequestDraft, partition: int, batch: bytes) -
 
 
 def _conclude(core: Core, draft: RequestDraft, partition: int, batch: bytes, counted: Counts) -> None:
-    """Nothing of a batch is pending in a partition."""
+    """Note that nothing of a batch is pending in a partition."""
     if core.shard is not None:
         report_if_final(core, draft, partition, batch, counted)
     else:

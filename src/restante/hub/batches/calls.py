@@ -22,7 +22,7 @@ from restante.errors import InvalidRequest
 from restante.hub.batches import batch_upkeep, batches, part_calls
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batches import check_id
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.model.access.access import Grant

@@ -104,13 +104,13 @@ class HandItems:
             self._core.memory(BatchMemory).work.fold(self.batch_id)
 
     def folded(self, size: int, entries: int) -> None:
-        """So much of what was written ahead has been stored as bits."""
+        """Note that so much of what was written ahead has been stored as bits."""
         self.ahead_bytes -= size
         self.ahead_entries -= entries
 
 
 class HandItemsKnown(dict[bytes, HandItems]):
-    """By the id of their batch, the items used last, which come last here; only the committer's thread looks here."""
+    """The items used last, by the id of their batch; the latest come last. Only the committer's thread looks here."""
 
 
 def items_of(core: Core, batch_id: bytes) -> HandItems:
@@ -168,7 +168,7 @@ def chunk_key(batch_id: bytes, segment: int, chunk: int) -> bytes:
 
 
 def full_key(batch_id: bytes, segment: int) -> bytes:
-    """Of a segment of which every bit is set there is this one row."""
+    """The key of the one row that stands for a segment of which every bit is set."""
     return chunk_key(batch_id, segment, _FULL)
 
 

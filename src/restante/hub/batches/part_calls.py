@@ -32,14 +32,13 @@ from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, run
-from restante.hub.engine.tasks import Task, guarded
+from restante.hub.engine.tasks import when_told
 from restante.model.access.access import Grant
 from restante.model.batches.batch import NOTHING, BatchRow, Counts, check_open, decode_batch, decode_counts
 from restante.model.shards.batch_parts import BatchPart, PartState, bound_only, by_hand_only
 from restante.model.shards.ranges import by_shard
 from restante.model.storage.changes import EntryKey, Space
 
-_LOOK_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +50,7 @@ def enlisting(core: Core, batch_id: bytes) -> Procedure[None]:
 
 
 def enlist_if_new(core: Core, batch_id: bytes) -> None:
-    """In the thread of a publisher under a batch; not in the committer's."""
+    """Enlist this shard with a batch, if that is new. Called in the thread of a publisher; not in the committer's."""
     if is_to_be_enlisted(core, batch_id):
         run(core, enlisting(core, batch_id))
 
@@ -222,25 +221,11 @@ def between_shards(core: Core) -> Procedure[None]:
 
 
 def _once(core: Core) -> int:
-    core.memory(PartWork).wanted.clear()
     run(core, between_shards(core))
     return 0
 
 
-def _always(core: Core) -> None:
-    while not core.closing.is_set():
-        core.memory(PartWork).wanted.wait(_LOOK_SECONDS)
-        if not core.closing.is_set():
-            guarded(core, _once)
-
-
-TASK = Task(
-    "batch-parts",
-    _always,
-    wake=lambda core: core.memory(PartWork).wanted.set(),
-    is_wanted=lambda core: core.shard is not None,
-    waits_outside=True,
-)
+TASK = when_told("batch-parts", lambda core: core.memory(PartWork).wanted, _once)
 
 FUNCTIONS: Functions = {
     EnlistBatch: enlist,

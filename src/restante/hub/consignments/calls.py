@@ -12,6 +12,7 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.calls.nodes import ListRounds
 from restante.calls.shards import (
     ApplyConsignment,
     AskRound,
@@ -25,6 +26,7 @@ from restante.errors import InvalidRequest
 from restante.hub.action_rows.accepted_rows import action_rows_of
 from restante.hub.consignments import commit_consignment, consignments, prepared, rounds, stage
 from restante.hub.consignments.consignments import check_id
+from restante.hub.consignments.doubts import list_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
@@ -110,4 +112,5 @@ FUNCTIONS: Functions = {
     PrepareConsignment: prepared.prepare_consignment,
     ApplyConsignment: prepared.apply_consignment,
     EndRound: prepared.end_round,
+    ListRounds: list_rounds,
 }

@@ -29,7 +29,7 @@ from restante.hub.consignments.staged_parcels import (
     is_staged_before,
     staged_parcels,
 )
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import enter_runs
@@ -81,7 +81,7 @@ class _Ready:
     consignment_id: bytes
     consignment: OpenConsignment
     staged: Mapping[Attempt, StagedTotal]
-    """Of each attempt that counts what was staged when it was looked at."""
+    """For each attempt that counts, what was staged when the commit looked."""
     mail: Sequence[PartitionMail]
 
     @property
@@ -146,7 +146,7 @@ def staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, in
 
 
 def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
-    """In the committer's thread: is everything still as it was looked at?"""
+    """Plan the commit in the committer's thread, if everything is still as it was when it was looked at."""
     value = draft.get(home_of(core, ready.consignment_id), Space.CONSIGNMENT, ready.consignment_id)
     open_consignment(core, ready.consignment_id, value)
     attempts = ready.consignment.attempts

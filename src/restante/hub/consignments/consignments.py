@@ -211,7 +211,7 @@ def _stored(core: Core, *, below: bytes | None = None) -> Iterator[tuple[bytes, 
 
 
 def discard(core: Core, consignment_id: bytes, caller: Grant) -> None:
-    """From now on nothing of it can become visible; what is stored of it goes in slices."""
+    """Discard a consignment: from now on nothing of it can become visible. What is stored of it goes in slices."""
     core.commit(partial(_plan_discard, core, consignment_id, None, caller))
     tidy(core, consignment_id)
 

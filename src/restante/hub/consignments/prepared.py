@@ -84,7 +84,7 @@ class Prepared:
     staged: dict[bytes, int] = field(default_factory=dict)
     """Consignments with staged parts, and when home was last asked about each."""
     look_again: int = 60 * 1_000_000
-    """So long after that it is asked again."""
+    """How long after a question home is asked again."""
 
 
 def load_prepared(core: Core) -> None:

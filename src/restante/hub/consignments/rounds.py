@@ -7,9 +7,7 @@ it interrupts afterwards is carried on.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -34,13 +32,15 @@ from restante.hub.batches.batches import plan_seal
 from restante.hub.batches.part_calls import closing
 from restante.hub.consignments.commit_consignment import count_committed, staged_runs
 from restante.hub.consignments.consignments import check_id, discard, leave, require_no_round, touch, usable_row
+from restante.hub.consignments.doubts import note_doubts
+from restante.hub.consignments.open_rounds import OpenRounds
 from restante.hub.consignments.prepared import inquiring, stage_part
 from restante.hub.consignments.stage import check_room, open_consignment, repeated, stored_row
 from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar, StagingRoom, is_staged_before
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, Rest, run
-from restante.hub.engine.tasks import Task, guarded
+from restante.hub.engine.tasks import when_told
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
 from restante.model.consignments.consignment import (
@@ -69,37 +69,11 @@ from restante.model.shards.rounds import (
     phase_for,
 )
 from restante.model.storage.changes import Space
-from restante.ports.store import StoreReader
 
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class OpenRounds:
-    """The rounds at home here that have not come to their end, as committed."""
-
-    wanted: threading.Event = field(default_factory=threading.Event)
-    rows: dict[bytes, RoundRow] = field(default_factory=dict)
-    under_way: set[bytes] = field(default_factory=set)
-    """Those that somebody in this hub is carrying out."""
-
-    def enter(self, consignment: bytes, row: RoundRow) -> None:
-        if row.phase is RoundPhase.PREPARING or row.missing:
-            self.rows[consignment] = row
-        else:
-            self.rows.pop(consignment, None)
-
-
-def load_rounds(store: StoreReader, owned: range) -> OpenRounds:
-    rounds = OpenRounds()
-    for partition in owned:
-        for consignment, value in store.scan(partition, Space.CONSIGNMENT_ROUND):
-            rounds.enter(consignment, decode_round(value))
-    return rounds
 
 
 def round_of(draft: RequestDraft, home: int, consignment: bytes) -> RoundRow | None:
@@ -170,7 +144,7 @@ def discard_alone(core: Core, consignment_id: bytes, caller: Grant) -> None:
 
 
 def waiting_out(core: Core, consignment: bytes) -> Procedure[None]:
-    """While a round is being prepared, who would change what it counts has to wait."""
+    """Wait while a round is being prepared, before changing what it counts."""
     for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
         row = core.memory(OpenRounds).rows.get(consignment)
         if row is None or row.phase is not RoundPhase.PREPARING:
@@ -390,23 +364,10 @@ def between_shards(core: Core) -> Procedure[None]:
 
 
 def _once(core: Core) -> int:
-    core.memory(OpenRounds).wanted.clear()
     core.committer.refuse_parked(_WAIT_SECONDS)
+    note_doubts(core)
     run(core, between_shards(core))
     return 0
 
 
-def _always(core: Core) -> None:
-    while not core.closing.is_set():
-        core.memory(OpenRounds).wanted.wait(_LOOK_SECONDS)
-        if not core.closing.is_set():
-            guarded(core, _once)
-
-
-TASK = Task(
-    "rounds",
-    _always,
-    wake=lambda core: core.memory(OpenRounds).wanted.set(),
-    is_wanted=lambda core: core.shard is not None,
-    waits_outside=True,
-)
+TASK = when_told("rounds", lambda core: core.memory(OpenRounds).wanted, _once)

@@ -17,7 +17,7 @@ from restante import limits
 from restante.errors import InvalidClientState, InvalidRequest
 from restante.hub.batches.batch_counts import home_of
 from restante.hub.consignments.staged_parcels import OpenConsignment, Reservation, StagedSoFar, StagingRoom
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Verdict, judge

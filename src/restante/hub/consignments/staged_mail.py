@@ -68,13 +68,13 @@ class PartitionMail:
 
     partition: int
     runs: list[Run]
-    """In the order in which they are numbered; their rows are still those of staged ones."""
+    """The runs in the order in which they are numbered; their rows are still those of staged runs."""
     judged: Hashes
     """The fingerprints of all, duplicates included, ascending."""
     fingerprint: Hashes
-    """Those of the messages that count, ascending."""
+    """The fingerprints of the messages that count, ascending."""
     offset: Offsets
-    """Of each fingerprint's message."""
+    """The offset of each fingerprint's message."""
     recipients: Hashes
     seen: Seen
     duplicates: list[Duplicates]

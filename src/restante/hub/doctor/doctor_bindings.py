@@ -44,7 +44,7 @@ class BoundBatches:
         self._duplicates: dict[bytes, int] = {}
         self._there: dict[bytes, bool] = {}
         self._held: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-        """By the key of an open bundle, what batches have of its messages."""
+        """What batches have of the messages of each open bundle, by the key of the bundle."""
 
     def read(self, case: Case) -> None:
         sound: list[tuple[bytes, bytes]] = []
@@ -121,7 +121,7 @@ class BoundBatches:
                 case.problem(f"open bundle {uuid_text(bundle[8:24])}", detail)
 
     def _is_deleted(self, case: Case, batch: bytes) -> bool:
-        """Of one that is being deleted nothing is counted any more."""
+        """Whether a batch is being deleted: then nothing of it is counted any more."""
         home = partition_of(uuid_text(batch), case.deed.partition_count)
         if not case.knows(home):
             return is_part_deleted(case, batch)
@@ -147,7 +147,7 @@ def _check_row(case: Case, key: bytes, value: bytes) -> None:
 
 
 def _check_apart(case: Case, rows: Sequence[tuple[bytes, bytes]]) -> None:
-    """No message is an item of two batches, and none is twice among the duplicates of one."""
+    """Check that no message is an item of two batches, and none is twice among the duplicates of one."""
     stretches = [(key[8], BoundStretch(key_number(key), key_number(value), key[9:])) for key, value in rows]
     items = sorted(stretch for role, stretch in stretches if role == BindingRole.ITEM)
     duplicates = sorted((s for role, s in stretches if role == BindingRole.DUPLICATE), key=lambda s: (s.batch, s.first))

@@ -25,7 +25,7 @@ _BATCH_ID_BYTES = 16
 _PAGE = 10_000
 _SHOWN_MAX = 20
 _EXACT = (ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
-"""Of these the messages stay as long as the record; one set aside may be moved, and its old row dropped."""
+"""Changes whose messages stay as long as the record; a message set aside may be moved, and its old row dropped."""
 Numbers = NDArray[np.int64]
 
 
@@ -34,7 +34,7 @@ class ChangesCheck:
 
     def __init__(self) -> None:
         self.numbers: Numbers = np.zeros(0, np.int64)
-        """Those that are not messages too."""
+        """The numbers of changes that are not messages too."""
         self._own = IntegerColumns(1)
         self._collected = IntegerColumns(2)
         self._indexed = IntegerColumns(2)

@@ -48,7 +48,7 @@ def _examine_part(case: Case, number: int, length: int, check: int) -> None:
 
 
 def check_names(case: Case, runs: Sequence[RunRow], others: Sequence[int]) -> None:
-    """No blob is named twice or is beyond the counter; one that nobody names was left by a crash."""
+    """Check that no blob is named twice or is beyond the counter; a blob that nobody names was left by a crash."""
     named = Counter([*(place.blob for run in runs for place in run.segments), *others])
     for blob, times in named.items():
         if times > 1:

@@ -27,7 +27,7 @@ class Severity(Enum):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     partition: int | None
-    """None: the store as a whole."""
+    """The partition of the finding; None: the store as a whole."""
     what: str
     detail: str
 

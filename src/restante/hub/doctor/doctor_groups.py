@@ -6,10 +6,11 @@ from restante import limits
 from restante.errors import DataDamaged, RestanteError
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
-from restante.model.groups.group import decode_group
+from restante.model.groups.group import GroupRow, decode_group
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.groups.group_position import decode_position
 from restante.model.groups.membership import decode_member, key_group
+from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
 
 _ID_BYTES = 16
@@ -29,10 +30,20 @@ def examine_groups(case: Case) -> None:
             raise DataDamaged(f"Its position {row.position} is not within 0 and {case.counters.visible}.")
 
     examine_entries(case, Space.GROUP_POSITION, "position of a group", position)
+    examine_entries(case, Space.GROUP_COPY, "copy of a group", _copy)
+
+
+def _copy(key: bytes, value: bytes) -> None:
+    row = decode_copy(value).row
+    if row is not None:
+        _check(key, row)
 
 
 def _group(key: bytes, value: bytes) -> None:
-    row = decode_group(value)
+    _check(key, decode_group(value))
+
+
+def _check(key: bytes, row: GroupRow) -> None:
     try:
         check_group(row.name)
         check_actions(row.actions)

@@ -33,13 +33,13 @@ class Mailboxes:
 
     register: Register = field(default_factory=Register)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By cabinet, head and forgotten."""
+    """The head, and what was forgotten, of each cabinet."""
     marks: dict[bytes, tuple[int, OpenMark]] = field(default_factory=dict)
-    """By the key of their bundle, the open bundles that heads name: cabinet and mark."""
+    """The open bundles that heads name, by the key of the bundle: cabinet and mark."""
     bundles: IntegerColumns = field(default_factory=lambda: IntegerColumns(3))
     """Cabinet, first, last."""
     closed: IntegerColumns = field(default_factory=lambda: IntegerColumns(2))
-    """Of dequeued bundles: number of the change, digest of all that its record should say."""
+    """For each dequeued bundle: the number of its change, and a digest of all that its record should say."""
 
 
 class IntegerColumns:
@@ -206,7 +206,7 @@ def _mark_faults(seen: Mailboxes, row: BundleRow, owner: int, key: bytes) -> Ite
 
 
 def _check_apart(case: Case, seen: Mailboxes) -> None:
-    """No message is in two bundles."""
+    """Check that no message is in two bundles."""
     owner, first, last = seen.bundles.arrays()
     order = np.lexsort([first, owner])
     owner, first, last = owner[order], first[order], last[order]

@@ -85,7 +85,7 @@ class Register:
         return DoctorTally(CabinetTable(self.cabinets(), key), claims, np.array(self._sign, np.int64), self)
 
     def disappointed(self, found: Numbers) -> Iterator[tuple[str, int, int]]:
-        """Of what came out otherwise: what it is, what was expected, what was found."""
+        """The counts that came out otherwise: what was counted, what was expected, what was found."""
         expected, exact = np.array(self._expected, np.int64), np.array(self._exact, np.bool_)
         wrong = np.where(exact, found != expected, found > expected)
         wrong[_SETTLED] = False
@@ -119,7 +119,7 @@ class CabinetTable:
         self._kind = _Names(kind, self.order)
 
     def owners(self, stored: StoredSegment) -> Numbers:
-        """Of each drawer its cabinet, or -1 if none here is its own."""
+        """The cabinet of each drawer, or -1 if the drawer has none here."""
         segment = stored.segment
         lines = segment.drawers
         low = np.searchsorted(self.hash, segment.recipient_hash, side="left")
@@ -166,7 +166,7 @@ class DoctorTally:
         self._register = register
         self._counted = np.zeros(len(sign), np.int64)
         self.rows = 0
-        """Those of mail: actions do not wait."""
+        """How many rows are mail: actions do not wait."""
         self.complete = True
         """False: a segment could not be counted, so nothing can be said of the whole."""
 

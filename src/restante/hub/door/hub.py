@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -53,21 +53,24 @@ from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
+from restante.hub.consignments.open_rounds import load_rounds
 from restante.hub.consignments.prepared import load_prepared, promised_for
-from restante.hub.consignments.rounds import load_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
-from restante.hub.door import background, delayed_calls
+from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
+from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.commit_totals import CommitTotals
-from restante.hub.engine.committer import CommitRequest, Committer, LoopWaiter
+from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
+from restante.hub.engine.committer import Committer, plan_one
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.live_mail import Take
+from restante.hub.engine.live_mail import LivePost, Take
+from restante.hub.engine.outcomes import CommitTotals
+from restante.hub.engine.partitions import Unfiled
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
@@ -76,7 +79,8 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.memory import GroupMemory, load_groups
+from restante.hub.groups.home_memory import remember_groups
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
@@ -90,7 +94,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
-from restante.hub.publishing.publish_request import ReadMessages
+from restante.hub.publishing.publish_request import PublishRequest, ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
@@ -129,6 +133,7 @@ FUNCTIONS: Functions = {
     **backplane_calls.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
+    **node_calls.FUNCTIONS,
 }
 """Which function carries out which call. What needs more than the core is added by each hub."""
 
@@ -164,12 +169,13 @@ class OpenHub:
         deed, fence, partitions = open_partitions(store, settings, random, shard)
         self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
+        self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
         self._core.remember(load_part_work(store, self._core.owned))
         self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
-        self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
+        remember_groups(self._core)
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:
@@ -181,9 +187,7 @@ class OpenHub:
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
-        self._core.start(
-            partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core), self.committer_kind
-        )
+        self._core.start(partial(_plan_jointly, self._core), partial(_plan_lightly, self._core), self.committer_kind)
         self._core.remember(load_rounds(store, self._core.owned))
         load_prepared(self._core)
         consignments.tidy_leftovers(self._core)
@@ -244,6 +248,10 @@ class OpenHub:
         request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
         self._core.committer.submit_soon(request, waiter)
 
+    def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let an event loop write small commits itself, where that takes little time. No interrupt may strike in it."""
+        self._core.committer.write_in(loop)
+
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue at once what came in the present turn of this event loop."""
         self._core.committer.hand_over(loop)
@@ -251,7 +259,7 @@ class OpenHub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return bool(self._core.unfiled.overdue) or self._core.committer.full
+        return bool(self._core.memory(Unfiled).overdue) or self._core.committer.full
 
     def asks_first(self, call: Publish) -> bool:
         """Whether a publish has to ask another shard first: then not in an event loop."""
@@ -266,13 +274,13 @@ class OpenHub:
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member, which need no link of their own here."""
+        """The link for the threads of a member, which need none of their own here."""
         del timeout
         return ApartHub(self)
 
     @property
     def core(self) -> Core:
-        """For those who build on the hub: doctor, tests, the asynchronous door."""
+        """The core of the hub, for what builds on it: doctor, tests, the asynchronous door."""
         return self._core
 
     @property
@@ -370,7 +378,7 @@ class OpenHub:
 
     def pushing(self, take: Take) -> AbstractContextManager[None]:
         """While inside, `take` gets what each commit brought, in the committer's thread."""
-        return self._core.live.taking(take)
+        return self._core.memory(LivePost).taking(take)
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
@@ -471,3 +479,16 @@ def _plan_jointly(
     core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
 ) -> Sequence[CommitRequest[object]]:
     return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))
+
+
+def _plan_lightly(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
+    """Plan small requests in their event loop; only publishes may need a closer look, and they come first."""
+    publishes = [request for request in requests if isinstance(request, PublishRequest)]
+    if publishes and not plan_light_publishes(core, plan, publishes):
+        return False
+    if len(publishes) < len(requests):
+        others = [request for request in requests if not isinstance(request, PublishRequest)]
+        plan.fetch([entry for request in others for entry in request.reads])
+        for request in plan_acknowledgements(core, plan, others):
+            plan_one(plan, request)
+    return True

@@ -13,13 +13,14 @@ import msgspec
 
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
+from restante.calls.nodes import ReadNodes
 from restante.calls.publishing import Publish
 from restante.hub.door import in_process_actions, in_process_batches, in_process_feed, in_process_groups
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
 from restante.hub.door.in_process_watch import Watch
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.parked import closed
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
@@ -87,7 +88,7 @@ class InProcess(InProcessLive):
         return in_process_batches.watching(self, batch_id)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member."""
+        """The link for the threads of a member."""
         return self._hub.apart(timeout=timeout)
 
     async def close(self) -> None:
@@ -132,6 +133,7 @@ _OWN_WAYS: OwnWays = {
     Dequeue: _dequeue,
     ListPartitions: _at_once,
     PartitionOf: _at_once,
+    ReadNodes: _at_once,
     **in_process_batches.OWN_WAYS,
     **in_process_feed.OWN_WAYS,
     **in_process_groups.OWN_WAYS,

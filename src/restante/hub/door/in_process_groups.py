@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
 from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
+from restante.hub.groups.checkpoints import asks_home
 from restante.hub.groups.few_pages import look_few
 from restante.hub.groups.members import state_running
 from restante.hub.groups.next_pages import check_next, listening, look_next, nothing_to_do, read_on
@@ -51,13 +52,15 @@ async def _heard(rung: asyncio.Event, deadline: float) -> bool:
 
 
 async def checkpoint(link: Threads, call: WriteCheckpoint) -> Checkpointed:
+    if asks_home(link.hub.core, call.release):
+        return await link.thread(link.hub.call, call)
     future: asyncio.Future[CommitRequest[Checkpointed]] = asyncio.get_running_loop().create_future()
     link.hub.checkpoint_soon(call, future)
     return (await future).answer()
 
 
 async def heartbeat(link: Threads, call: SendHeartbeat) -> HeartbeatAnswer:
-    """Nothing is read or stored for it."""
+    """Renew a member's lease, for which nothing is read or stored."""
     return link.hub.call(call)
 
 

@@ -251,5 +251,5 @@ def _problem(error: RestanteError, **answered: int) -> dict[str, object]:
 
 
 def _size(message: Message) -> int:
-    """About as many bytes as it takes in memory."""
+    """About how many bytes a message takes in memory."""
     return (message.weight or 1) * KIB

@@ -21,4 +21,4 @@ class Threads(Protocol):
 
 
 OwnWays: TypeAlias = Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]]
-"""From the type of a call to the function of the asynchronous link that carries it out in the event loop, or waits there."""
+"""A table from the type of a call to the function of the asynchronous link that carries it out in the event loop, or waits there."""

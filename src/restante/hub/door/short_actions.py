@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from restante.calls.actions import ReportEach, ReportOutcomes, SendAction
 from restante.hub.actions.accept import accepted_now, answered, declared_status, prepared
 from restante.hub.actions.joint_reports import report_each_soon
-from restante.hub.actions.outcomes import is_remembered, report_request
+from restante.hub.actions.outcomes import is_light, report_request
 from restante.hub.door.hub import OpenHub
-from restante.hub.engine.committer import LoopWaiter
+from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages
 from restante.limits import FEW_MESSAGES_MAX
@@ -43,18 +43,18 @@ def act_soon(
 
 
 def stored_status(hub: OpenHub, request: ActionPublish) -> ActionStatus:
-    """Of an action that was stored now."""
+    """The status of an action that was stored now."""
     return declared_status(hub.core, request.wanted.action, accepted_now(request.message, request.published_at))
 
 
 def looked_up(hub: OpenHub, request: ActionPublish) -> ActionStatus:
-    """Of one that was known before."""
+    """The status of an action that was known before."""
     return answered(hub.core, SendAction(request.wanted), request.message, request.answer(), request.published_at)
 
 
 def report_soon(hub: OpenHub, call: ReportOutcomes, waiter: LoopWaiter[OutcomesTaken]) -> bool:
     """Have a report committed, if nothing has to be read for it; else nothing is done."""
-    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_remembered(hub.core, call):
+    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_light(hub.core, call):
         return False
     hub.core.committer.submit_soon(report_request(hub.core, call), waiter)
     return True

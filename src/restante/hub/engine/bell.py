@@ -28,7 +28,7 @@ class Bell:
         self._lock = threading.Lock()
         self._waiters: dict[int, list[Ring]] = {}
         self._readers: dict[int, list[Ring]] = {}
-        """By partition, the callbacks of feed readers that have come to its end."""
+        """The callbacks of feed readers that have come to the end of a partition, by partition."""
         self.rung_at = -math.inf
         """When the last commit was, by the monotonic clock."""
 

@@ -5,8 +5,9 @@ A request that is refused gets its own error. If the commit fails, all its reque
 
 Light requests that come in the turns of an event loop are planned there, as one group: if the committer's thread planned
 them, it would take the interpreter away from the loop, which still reads other requests. The committer's thread then
-writes and flushes the planned commit, updates memory, and answers as usual. There is one *pen*: its holder plans on the
-state of the last commit, and the pen is laid down when that commit has been applied.
+writes and flushes the planned commit, updates memory, and answers as usual; or the event loop does so itself, if it was
+asked to and the store says that a flush takes little time. There is one *pen*: its holder plans on the state of the last
+commit, and the pen is laid down when that commit has been applied.
 """
 
 from __future__ import annotations
@@ -19,108 +20,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
-from restante.hub.engine.commit_totals import CommitTotals
-from restante.hub.engine.outcomes import Outcomes
+from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, loop_of, next_batch
+from restante.hub.engine.outcomes import CommitTotals, Outcomes
 from restante.hub.engine.parked import ParkedRequests, closed, held_too_long
-from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.storage.changes import Changes, EntryKey
+from restante.hub.engine.plan import CommitPlan
+from restante.model.storage.changes import Changes
 
 T = TypeVar("T")
 
-Line = tuple[int, bytes]
-"""A partition, and the key of a producer group there."""
-_PASSED_MAX = 1_024
-_TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
-
-
-class Listener(Generic[T]):
-    """Who is told in an event loop when a request is answered, without a task that waits there."""
-
-    __slots__ = ()
-
-    loop: asyncio.AbstractEventLoop
-
-    def tell(self, request: CommitRequest[T]) -> None:
-        """Take the request, answered; called in the loop."""
-        raise NotImplementedError
-
-
-class CommitRequest(Generic[T]):
-    """A request to be planned and committed; afterwards it has a result or an error."""
-
-    __slots__ = ("alone", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
-
-    def __init__(self, size: int = 0, line: Line | None = None) -> None:
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.size = size
-        """How many bytes of a commit the request takes."""
-        self.line = line
-        """Requests of one line keep their order: each is judged by the outcome of those before it."""
-        self.alone = False
-        """Whether the request must have a commit of its own."""
-        self.put_off = False
-        """Whether the request cannot be judged in this commit, and goes into the next."""
-        self.parked = False
-        """Whether the request waits beside the queue until somebody lets those go that wait."""
-        self.light = False
-        """Whether planning takes little time, and reads only memory."""
-        self.reads: Sequence[EntryKey] = ()
-        """Rows that planning is known to read: those of a whole commit are fetched at once."""
-        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
-
-    def plan(self, draft: RequestDraft) -> T:
-        raise NotImplementedError
-
-    def answer(self) -> T:
-        """The result, or the error raised, which is asked for once.
-
-        An error holds the frames that it went through, and they hold this request with all its messages. So neither the
-        request nor this frame goes on holding the error: they would keep each other until the next search for garbage.
-        """
-        error, self.error = self.error, None
-        if error is None:
-            return self.result  # type: ignore[return-value]  # set by the committer before anybody is woken
-        try:
-            raise error
-        finally:
-            del error
-
-
-LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
-"""Who gets a request, answered, in an event loop."""
-
-
-def _loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
-    return waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
-
-
-class Planned(CommitRequest[T]):
-    """A request that is planned by a function."""
-
-    __slots__ = ("_plan",)
-
-    def __init__(
-        self, plan: Callable[[RequestDraft], T], *, alone: bool = False, reads: Sequence[EntryKey] = ()
-    ) -> None:
-        super().__init__()
-        self._plan = plan
-        self.alone = alone
-        self.reads = reads
-
-    def plan(self, draft: RequestDraft) -> T:
-        return self._plan(draft)
 
 
 JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[CommitRequest[object]]]
 """Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
 LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
-"""Plans light requests together; False: they need a closer look, and nothing was done."""
+"""Plans light and brief requests together; False: they need a closer look, and nothing was done."""
 
 
 class _Pen(Enum):
@@ -148,13 +66,17 @@ class Committer:
         plan_jointly: JointPlan,
         plan_lightly: Callable[[Sequence[CommitRequest[Any]]], CommitPlan | None],
         committed: Callable[[CommitPlan], None],
+        is_quick: Callable[[int], bool],
     ) -> None:
         self._new_plan = new_plan
         self._plan_jointly = plan_jointly
         self._plan_lightly = plan_lightly
         self._committed = committed
+        self._is_quick = is_quick
         self._pen = _Pen.FREE
         self._planned: _Planned | None = None
+        self._writing: set[asyncio.AbstractEventLoop] = set()
+        """Event loops that may write what they have planned."""
         self._waiting: set[asyncio.AbstractEventLoop] = set()
         """Event loops that have gathered requests and wait for the pen."""
         self._queue: deque[CommitRequest[object]] = deque()
@@ -163,7 +85,7 @@ class Committer:
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
         """What came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
-        """About how many there are."""
+        """About how many requests event loops have gathered."""
         self.parked = ParkedRequests[CommitRequest[Any]]()
         self._closing = False
         self._broken = False
@@ -188,7 +110,7 @@ class Committer:
     def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
         """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        self._gather((request,), waiter.loop if isinstance(waiter, Listener) else waiter.get_loop())
+        self._gather((request,), loop_of(waiter))
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one after the other, and wait until all are answered."""
@@ -205,7 +127,11 @@ class Committer:
         for request, waiter in zip(requests, waiters, strict=True):
             request.waiter = waiter
         if requests:
-            self._gather(requests, _loop_of(waiters[0]))
+            self._gather(requests, loop_of(waiters[0]))
+
+    def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let an event loop write light commits itself, where that takes little time. No interrupt may strike in it."""
+        self._writing.add(loop)
 
     @property
     def full(self) -> bool:
@@ -261,7 +187,9 @@ class Committer:
         if before < len(gathered) < limits.FEW_MESSAGES_MAX:
             loop.call_soon(self._end_turn, loop, len(gathered), waited)
             return
-        light = _are_light(gathered)
+        size = sum([request.size for request in gathered])
+        writes = loop in self._writing and size <= limits.LIGHT_BYTES_MAX and self._is_quick(size)
+        light = size <= limits.LIGHT_BYTES_MAX and _are_light(gathered, brief=writes)
         with self._lock:
             if light and (self._pen is _Pen.LOOP or (self._pen is _Pen.THREAD and not waited)):
                 self._waiting.add(loop)
@@ -269,13 +197,20 @@ class Committer:
             here = light and self._pen is _Pen.FREE and not self._queue and not self._closing
             if here:
                 self._pen = _Pen.LOOP
-        if here and self._plan_here(gathered):
-            self._gathered_count -= len(self._gathered.pop(loop))
-        else:
+        planned = self._plan_here(gathered) if here else None
+        if planned is None:
             self.hand_over(loop)
+            return
+        self._gathered_count -= len(self._gathered.pop(loop))
+        if writes:
+            self._write_here(planned)
+        else:
+            with self._changed:
+                self._planned = planned
+                self._changed.notify_all()
 
-    def _plan_here(self, batch: list[CommitRequest[Any]]) -> bool:
-        """Plan light requests in this thread, which holds the pen; False if the committer's thread has to."""
+    def _plan_here(self, batch: list[CommitRequest[Any]]) -> _Planned | None:
+        """Plan light requests in this thread, which holds the pen; None if the committer's thread has to, and has the pen."""
         planned: _Planned | None = None
         try:
             plan = None if self._broken or self._outcomes.in_doubt else self._plan_lightly(batch)
@@ -284,12 +219,19 @@ class Committer:
         except Exception:  # noqa: BLE001  # whatever it is, the committer's thread meets it too, and tells the callers
             _log.exception("Requests could not be planned in their event loop.")
         finally:
-            with self._changed:
-                self._planned = planned
-                if planned is None:
+            if planned is None:
+                with self._changed:
                     self._pen = _Pen.FREE
-                self._changed.notify_all()
-        return planned is not None
+                    self._changed.notify_all()
+        return planned
+
+    def _write_here(self, planned: _Planned) -> None:
+        """Write what was planned in this event loop, whose thread this is, and answer all of it."""
+        try:
+            self._write(*planned)
+            _resolve(planned.batch)
+        finally:
+            self._lay_pen_down()
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue what this event loop has gathered; from its thread."""
@@ -332,6 +274,8 @@ class Committer:
         with self._lock:
             self._pen = _Pen.FREE
             waiting, self._waiting = self._waiting, set()
+            if self._queue or self._closing:
+                self._changed.notify_all()
         for loop in waiting:
             try:
                 loop.call_soon_threadsafe(self._end_turn, loop, 0, True)
@@ -365,7 +309,7 @@ class Committer:
                     return planned
                 if self._pen is _Pen.FREE and self._queue:
                     self._pen = _Pen.THREAD
-                    batch = _next_batch(self._queue)
+                    batch = next_batch(self._queue)
                     self._changed.notify_all()
                     return batch
                 if self._pen is _Pen.FREE and self._closing:
@@ -381,7 +325,7 @@ class Committer:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             plan.fetch([entry for request in batch for entry in request.reads])
             for request in self._plan_jointly(plan, batch):
-                _plan_one(plan, request)
+                plan_one(plan, request)
             changes = plan.finish()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
             _fail(batch, error)
@@ -416,32 +360,8 @@ class Committer:
             _log.exception("What was committed could not be announced.")
 
 
-def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
-    """Take from the front, up to the size of a commit.
-
-    A few requests of one line go together, because they may be planned as one. Further requests of that line wait for the
-    next commit, and keep their places.
-    """
-    batch: list[CommitRequest[object]] = []
-    passed: list[CommitRequest[object]] = []
-    taken: set[Line] = set()
-    room = limits.COMMIT_BYTES_MAX
-    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
-        if batch and (queue[0].size > room or queue[0].alone or batch[-1].alone):
-            break
-        request = queue.popleft()
-        if request.line is not None:
-            if request.line in taken and (passed or len(batch) >= _TOGETHER_MAX):
-                passed.append(request)
-                continue
-            taken.add(request.line)
-        room -= request.size
-        batch.append(request)
-    queue.extendleft(reversed(passed))
-    return batch
-
-
-def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
+def plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
+    """Plan a request by itself; if it is refused, nothing of it is left in the plan."""
     draft = plan.draft()
     try:
         request.result = request.plan(draft)
@@ -451,11 +371,9 @@ def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
         plan.accept(draft)
 
 
-def _are_light(requests: Sequence[CommitRequest[Any]]) -> bool:
-    """Whether all of these requests, together, are planned in an event loop."""
-    return all(request.light for request in requests) and (
-        sum([request.size for request in requests]) <= limits.LIGHT_BYTES_MAX
-    )
+def _are_light(requests: Sequence[CommitRequest[Any]], *, brief: bool) -> bool:
+    """Whether all of these requests are planned in an event loop; brief ones, if it may read the store."""
+    return all(request.light or (brief and request.brief) for request in requests)
 
 
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar, cast
 from restante import limits
 from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, LightPlan, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
+from restante.hub.engine.committer import Committer, JointPlan, LightPlan
 from restante.hub.engine.live_mail import LivePost
 from restante.hub.engine.partitions import Deed, Partition, Unfiled, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
@@ -119,14 +120,12 @@ class Core:
     deed: Deed
     fence: int
     partitions: Sequence[Partition]
-    """Those of this hub; the index is the number of the partition."""
+    """The partitions of this hub; the index is the number of the partition."""
     random: Callable[[int], bytes] = os.urandom
     shard: Shard | None = None
     """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
-    live: LivePost = field(default_factory=LivePost)
-    unfiled: Unfiled = field(default_factory=Unfiled)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)
     """Functions that the committer's thread calls before it plans the next commit, when no commit is half done."""
     closing: threading.Event = field(default_factory=threading.Event)
@@ -155,7 +154,8 @@ class Core:
 
     def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan, kind: type[Committer] = Committer) -> None:
         """Start the committer."""
-        self.committer = kind(self._new_plan, plan_jointly, partial(self._light_plan, plan_lightly), self._announce)
+        light_plan = partial(self._light_plan, plan_lightly)
+        self.committer = kind(self._new_plan, plan_jointly, light_plan, self._announce, self.store.is_quick)
 
     def _light_plan(self, plan_lightly: LightPlan, requests: Sequence[CommitRequest[Any]]) -> CommitPlan | None:
         """A commit planned in an event loop; None if something is to be done first, or the requests are not light."""
@@ -163,7 +163,7 @@ class Core:
         return plan if not self.between_commits and plan_lightly(plan, requests) else None
 
     def _announce(self, plan: CommitPlan) -> None:
-        self.live.announce(plan.mail)
+        self.memory(LivePost).announce(plan.mail)
         self.bell.ring(plan)
 
     def _new_plan(self) -> CommitPlan:
@@ -234,9 +234,9 @@ class Core:
     def note_runs(self, partition: Partition) -> None:
         """Note that the runs of a partition have changed, so that publishers know whether it has too many."""
         if len(partition.runs) > limits.UNFILED_RUNS_MAX:
-            self.unfiled.overdue.add(partition.number)
+            self.memory(Unfiled).overdue.add(partition.number)
         else:
-            self.unfiled.overdue.discard(partition.number)
+            self.memory(Unfiled).overdue.discard(partition.number)
 
     def heads(self, address: MailboxAddress) -> dict[Cabinet, Head]:
         """The heads of a recipient's cabinets, as committed."""

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
 from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities
-from restante.hub.engine.partitions import Partition, run_key
+from restante.hub.engine.partitions import Partition, Unfiled, run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.engine.tasks import Task, guarded
@@ -412,14 +412,14 @@ def drop_unreachable(core: Core) -> None:
 
 def relieve(core: Core) -> None:
     """File partitions that have too many runs. Publishers call this first, and so slow down."""
-    for number in tuple(core.unfiled.overdue):
+    for number in tuple(core.memory(Unfiled).overdue):
         file_once(core, core.partitions[number], everything=True)
 
 
 def _file_always(core: Core) -> None:
     while not core.closing.is_set():
-        core.unfiled.wanted.wait()
-        core.unfiled.wanted.clear()
+        core.memory(Unfiled).wanted.wait()
+        core.memory(Unfiled).wanted.clear()
         guarded(core, keep_due)
         due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
         if len(due) > 1:
@@ -438,5 +438,8 @@ def _file_partition(core: Core, partition: Partition) -> None:
 
 
 TASK = Task(
-    "filing", _file_always, wake=lambda core: core.unfiled.wanted.set(), is_wanted=lambda core: core.settings.filing
+    "filing",
+    _file_always,
+    wake=lambda core: core.memory(Unfiled).wanted.set(),
+    is_wanted=lambda core: core.settings.filing,
 )

@@ -10,4 +10,4 @@ from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 
 Functions: TypeAlias = Mapping[type[Call[Any]], Callable[[Core, Any, Grant], Any]]
-"""From the type of a call to the function that answers it, for the caller who may do what the `Grant` says."""
+"""A table from the type of a call to the function that answers it, for a caller who may do what the `Grant` says."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from restante import limits
 from restante.hub.engine.core import Core
-from restante.hub.engine.partitions import Partition
+from restante.hub.engine.partitions import Partition, Unfiled
 from restante.hub.engine.plan import RequestDraft
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, tier_of
 from restante.model.storage.segment import EncodedSegment
@@ -53,5 +53,6 @@ def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
     core.note_runs(partition)
     # A look at all runs is dear, and one tiny run more changes little.
     partition.fresh_runs += sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs])
-    if partition.fresh_runs >= limits.FILING_HANDFUL and not core.unfiled.wanted.is_set():
-        core.unfiled.wanted.set()
+    wanted = core.memory(Unfiled).wanted
+    if partition.fresh_runs >= limits.FILING_HANDFUL and not wanted.is_set():
+        wanted.set()

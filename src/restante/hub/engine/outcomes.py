@@ -12,12 +12,30 @@ from collections.abc import Callable
 
 from restante import limits
 from restante.errors import OutcomeUnknown, StorageFull, StoreConflict, Unavailable
-from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.plan import CommitPlan
 from restante.model.storage.changes import Changes
 from restante.ports.store import Store
 
 _LOOK_AGAIN_SECONDS = 0.05
+
+
+class CommitTotals:
+    """What commits came to since the hub was opened; only who holds the pen adds to it."""
+
+    __slots__ = ("commits", "failures", "seconds")
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.failures = 0
+        """Commits that failed as a whole."""
+        self.seconds = 0.0
+        """What the store took for them."""
+
+    def add(self, seconds: float | None) -> None:
+        """A commit was stored in so many seconds; None: it had nothing to store."""
+        if seconds is not None:
+            self.commits += 1
+            self.seconds += seconds
 
 
 class Outcomes:

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Parkable)
 
 
 class ParkedRequests(Generic[R]):
-    """Those that are parked, and since when, in the order in which they came."""
+    """The requests that are parked, and since when, in the order in which they came."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class ParkedRequests(Generic[R]):
         return answered
 
     def taken(self, until: float | None = None) -> list[R]:
-        """Those parked until some time, or all, which are now the caller's."""
+        """Take the requests that were parked until some time, or all of them; they are the caller's now."""
         with self._lock:
             found = [request for since, request in self.requests if until is None or since <= until]
             self.requests = [own for own in self.requests if until is not None and own[0] > until]

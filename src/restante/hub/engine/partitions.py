@@ -27,7 +27,7 @@ from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_sma
 from restante.ports.store import Store, StoreReader
 
 FORMAT_VERSION = 8
-"""Of the data. `migrating` brings older data to it."""
+"""The version of the format of the data. `hub/upkeep` migrates older data to it."""
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
@@ -105,7 +105,7 @@ class Partition:
         self.bindings = NOTHING_BOUND
         """Which messages belong to which batches."""
         self.expiries: dict[int, NDArray[np.int64]] = {}
-        """By blob, when the next message of each drawer expires; only of blobs looked at."""
+        """When the next message of each drawer expires, by blob; only for blobs that were looked at."""
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
         self.fresh_runs = limits.FILING_HANDFUL
@@ -140,7 +140,7 @@ class Partition:
 
     @property
     def sorted_fingerprints(self) -> Fingerprints:
-        """Those in the arrays, without the latest few. Reading them moves nothing."""
+        """The fingerprints in the arrays, without the latest few. Reading them moves nothing."""
         return self._fingerprints
 
     def knows_any(self, fingerprints: Sequence[int]) -> bool:

@@ -27,7 +27,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """So many seconds in which others go on."""
+    """A pause of so many seconds, in which others go on."""
 
     seconds: float
 

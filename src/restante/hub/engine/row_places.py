@@ -1,4 +1,4 @@
-"""From sequence numbers to stored rows.
+"""Finding the stored rows of sequence numbers.
 
 If a segment is damaged, questions that its sound part answers are answered; the others are reported as lost.
 """

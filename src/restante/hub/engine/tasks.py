@@ -87,6 +87,25 @@ def housekeeping(chores: Sequence[Chore]) -> Task:
     return Task("housekeeping", keep_house, is_wanted=lambda core: core.settings.housekeeping_seconds > 0)
 
 
+def when_told(name: str, told: Callable[[Core], threading.Event], chore: Chore) -> Task:
+    """A task between shards: `chore` when its event is set, and every second in case another shard was not to be reached."""
+
+    def run(core: Core) -> None:
+        while not core.closing.is_set():
+            told(core).wait(_RETRY_SECONDS)
+            told(core).clear()
+            if not core.closing.is_set():
+                guarded(core, chore)
+
+    return Task(
+        name,
+        run,
+        wake=lambda core: told(core).set(),
+        is_wanted=lambda core: core.shard is not None,
+        waits_outside=True,
+    )
+
+
 def guarded(core: Core, chore: Chore) -> int:
     """Do background work. If it fails, it is tried again later: it changes no answer."""
     try:

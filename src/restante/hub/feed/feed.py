@@ -164,7 +164,7 @@ class _Taking:
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    """Of small runs, not yet a part."""
+    """Spans of small runs that are not yet joined into a part."""
     tiny: list[Run] = field(default_factory=list)
     """Not yet spans."""
     pending: int = 0

@@ -26,7 +26,7 @@ class _Reader:
     changes: int = 0
     requests: int = 0
     positions: dict[int, int] = field(default_factory=dict)
-    """By partition, up to where it has read."""
+    """Up to where the reader has read, by partition."""
 
 
 class NamedReaders:

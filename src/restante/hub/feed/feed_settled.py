@@ -149,7 +149,7 @@ class _Asked:
         self.last = np.array([record.ranges[-1].last for record in records], np.int64)
 
     def search(self, store: Store, stored: StoredSegment) -> Iterator[tuple[Index, Numbers]]:
-        """Of a segment, the rows that may be meant: the record and the number of each."""
+        """The rows of a segment that a record may mean: the record and the number of each."""
         chosen = _ALL.of(stored)
         record, drawer = self._drawers(stored)
         if not len(drawer):

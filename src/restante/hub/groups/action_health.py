@@ -60,7 +60,8 @@ class ActionHealth:
     def _backlog(self, known: KnownGroup) -> int:
         """Actions that have waited for a minute, as far as the first pages tell; more than the bounds is not counted."""
         count = 0
-        for partition, row in enumerate(known.positions):
+        for partition in self._core.owned:
+            row = known.positions[partition]
             if count < _COUNTED_MAX and known.lag(partition, self._core.partitions[partition].counters.visible):
                 count += self._old_in(known, partition, max(row.position, known.passed(partition)))
         return min(count, _COUNTED_MAX)

@@ -17,8 +17,9 @@ from restante.calls.groups import (
     SendHeartbeat,
     WriteCheckpoint,
 )
+from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, ReadPositions
 from restante.hub.engine.functions import Functions
-from restante.hub.groups import checkpoints, definitions, members, next_pages, status
+from restante.hub.groups import checkpoints, definitions, members, next_pages, shard_groups, status
 
 FUNCTIONS: Functions = {
     DefineGroup: definitions.define,
@@ -34,4 +35,8 @@ FUNCTIONS: Functions = {
     PauseGroup: definitions.pause,
     ResumeGroup: definitions.resume,
     DropAction: definitions.drop_action,
+    LearnGroups: shard_groups.learn_groups,
+    MovePartitions: shard_groups.move_partitions,
+    ReadPositions: shard_groups.read_positions,
+    NotePosition: checkpoints.note_position,
 }

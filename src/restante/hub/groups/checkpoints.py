@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from restante.calls.groups import ResetPosition, WriteCheckpoint
-from restante.errors import InvalidRequest, PositionAhead, PositionGone
-from restante.hub.engine.committer import Planned
+from restante.calls.shards import NotePosition
+from restante.errors import GroupUnknown, InvalidRequest, PositionAhead, PositionGone, Unavailable
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.group_rows import (
     group_so_far,
@@ -18,24 +20,30 @@ from restante.hub.groups.group_rows import (
     position_so_far,
     put_moved,
     put_position,
+    remember_position,
     ring_group,
 )
+from restante.hub.groups.home import carry_moves, know_holders
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.feed.feed_answers import FeedWish
-from restante.model.groups.group import Start
+from restante.model.groups.group import GROUPS_HOME, Start
 from restante.model.groups.group_answers import Checkpointed
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import PositionRow, checkpointed, reset
 from restante.model.groups.membership import released
+from restante.model.shards.group_parts import PlacedPosition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = FeedWish(columns=("sequence_number", "at"))
 
 
 def checkpoint(core: Core, call: WriteCheckpoint, _: Grant) -> Checkpointed:
-    return core.submit(checkpoint_request(core, call))
+    written = core.submit(checkpoint_request(core, call))
+    if asks_home(core, call.release):
+        tell_home(core, call.group, call.partition, release=call.release)
+    return written
 
 
 def checkpoint_request(core: Core, call: WriteCheckpoint) -> Planned[Checkpointed]:
@@ -58,26 +66,83 @@ def plan_checkpoint(core: Core, name: str, call: WriteCheckpoint, draft: Request
     row = checkpointed(before, call.position, call.generation, end=end, now=core.clock())
     if row is not before:
         put_position(core, draft, name, call.partition, row)
-    if _is_release(core, draft, name, call):
+    if core.shard is None and _is_release(core, draft, name, call.partition, call.release):
         put_moved(core, draft, name, released(membership_so_far(core, draft, name), {call.partition}))
     return _answer(call.partition, row)
 
 
-def _is_release(core: Core, draft: RequestDraft, name: str, call: WriteCheckpoint) -> bool:
+def _is_release(core: Core, draft: RequestDraft, name: str, partition: int, release: bool | None) -> bool:  # noqa: FBT001
     """Whether the partition goes on. A checkpoint from before its holder was told releases nothing."""
-    if call.release is False:
+    if release is False:
         return False
-    if (name, call.partition) in core.memory(GroupMemory).told:
+    if (name, partition) in core.memory(GroupMemory).told:
         return True
     membership = membership_so_far(core, draft, name)
-    return call.release is True and membership.holders[call.partition] != membership.targets[call.partition]
+    return release is True and membership.holders[partition] != membership.targets[partition]
+
+
+def asks_home(core: Core, release: bool | None) -> bool:  # noqa: FBT001
+    """Whether a checkpoint may be a release, which the home of groups decides, elsewhere."""
+    return core.shard is not None and release is not False
+
+
+def tell_home(core: Core, name: str, partition: int, *, release: bool | None) -> None:
+    """After a commit in a shard. If home is silent, it is told later."""
+    core.memory(GroupMemory).untold[name, partition] = release
+    tell_all_home(core)
+
+
+def tell_all_home(core: Core) -> int:
+    """Gives how much there was to tell."""
+    memory, told = core.memory(GroupMemory), 0
+    for (name, partition), release in tuple(memory.untold.items()):
+        try:
+            run(core, _telling_home(core, name, partition, release))
+        except GroupUnknown:
+            pass  # It was deleted.
+        except Unavailable:
+            memory.wake.set()
+            continue
+        told += memory.untold.pop((name, partition), None) is not None
+    return told
+
+
+def _telling_home(core: Core, name: str, partition: int, release: bool | None) -> Procedure[None]:  # noqa: FBT001
+    known = core.memory(GroupMemory).groups.get(name)
+    if known is not None:
+        placed = PlacedPosition(name, partition, known.positions[partition])
+        yield Ask(GROUPS_HOME, NotePosition(placed, release))
+
+
+def note_position(core: Core, call: NotePosition, _: Grant) -> None:
+    """At the home of groups: a shard has written a position. If it is a release, the partition goes on."""
+    core.require_owned(GROUPS_HOME)
+    know_holders(core)
+    core.commit(partial(_plan_note, core, call))
+    carry_moves(core, call.placed.name)
+
+
+def _plan_note(core: Core, call: NotePosition, draft: RequestDraft) -> None:
+    name, partition, row = call.placed.name, call.placed.partition, call.placed.row
+    group_so_far(core, draft, name)
+    known, membership = position_so_far(core, draft, name, partition), membership_so_far(core, draft, name)
+    if row.generation < known.generation or row.made_at != group_so_far(core, draft, name).made_at:
+        return  # The partition has gone on since.
+    remember_position(core, draft, name, partition, row)
+    if row.generation > known.generation:
+        draft.applies.append(partial(_forget_told, core, name, partition))
+    elif row.holder == membership.holders[partition] and _is_release(core, draft, name, partition, call.release):
+        put_moved(core, draft, name, released(membership, {partition}))
 
 
 def reset_position(core: Core, call: ResetPosition, _: Grant) -> Checkpointed:
     name = check_group(call.group)
     check_partition(core, call.partition)
     find = _finder(core, call)
-    return core.commit(partial(_plan_reset, core, name, call.partition, find))
+    written = core.commit(partial(_plan_reset, core, name, call.partition, find))
+    if core.shard is not None:
+        tell_home(core, name, call.partition, release=False)
+    return written
 
 
 def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:

@@ -59,7 +59,8 @@ def _is_for(known: KnownGroup, owners: Mapping[str, str], action: RecentAction) 
 def _found(core: Core, known: KnownGroup, owners: Mapping[str, str], call: ReadNext) -> list[_Found] | None:
     """Of each partition with something new up to where it was looked at, and the actions there."""
     memory, recent = core.memory(GroupMemory), core.memory(ActionMemory).recent
-    starts, told = starts_of(known, call.after), memory.told_in(call.group)
+    starts = starts_of(known, member_id_of(call.member_id), call.after)
+    told = memory.told_in(call.group)
     room = min(call.limit or limits.FEW_ACTIONS_MAX, limits.FEW_ACTIONS_MAX)
     found: list[_Found] = []
     for each, start in zip(call.after, starts, strict=True) if not known.row.paused else ():

@@ -31,7 +31,7 @@ def _leaves(core: Core, actions: ActionHealth) -> Iterator[HealthLeaf]:
 def _readings(core: Core, known: KnownGroup) -> Iterator[Reading]:
     """A group without members is measured only if it has actions; one that is paused, only for what it holds."""
     row = known.row
-    if not (row.actions or (known.membership.members and not row.paused)):
+    if not (row.actions or (known.has_members and not row.paused)):
         return
     now = moment(core.clock())
     status = group_status(core, row.name)

@@ -1,28 +1,37 @@
 """The rows of groups in a commit: read as of now in a draft, and written, with what memory makes of them after it.
 
-A group's definition and its members lie in the partition of its name, its home. Generation, position and holder lie in
-each partition itself.
+A group's definition and its members lie in the home of all groups, the first partition. Generation, position and holder lie
+in each partition itself. Where shards have the other partitions, home decides who is to have them, and has the shards carry
+it out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import quote
 
+import msgspec
 import numpy as np
 
 from restante.errors import GroupUnknown
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import Note, RequestDraft
+from restante.hub.groups.home_memory import DueMove, HomeMemory
 from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
-from restante.model.groups.group import GroupRow, encode_group, group_key
+from restante.model.groups.group import GROUPS_HOME, GroupRow, encode_group, group_key, next_version
 from restante.model.groups.group_position import PositionRow, encode_position, freed, given
-from restante.model.groups.membership import Membership, Moved, encode_member, member_key
+from restante.model.groups.membership import GroupMember, Membership, Moved, encode_member, member_key
 from restante.model.groups.shares import NOBODY
 from restante.model.storage.changes import Space
-from restante.model.storage.partition import fnv1a_64, partition_of
+from restante.model.storage.partition import fnv1a_64
+
+
+class LostMember(NamedTuple):
+    name: str
+    heard: Heard | None
 
 
 @dataclass(slots=True)
@@ -32,15 +41,14 @@ class GroupsSoFar(Note):
     rows: dict[str, GroupRow | None] = field(default_factory=dict)
     memberships: dict[str, Membership] = field(default_factory=dict)
     positions: dict[tuple[str, int], PositionRow] = field(default_factory=dict)
+    lost: dict[bytes, LostMember] = field(default_factory=dict)
+    """Members that did not leave, and are there no more."""
 
     def take_over(self, later: Self) -> None:
         self.rows.update(later.rows)
         self.memberships.update(later.memberships)
         self.positions.update(later.positions)
-
-
-def home_of_group(core: Core, name: str) -> int:
-    return partition_of(name, core.deed.partition_count)
+        self.lost.update(later.lost)
 
 
 def group_bell(name: str) -> int:
@@ -101,7 +109,13 @@ def position_so_far(core: Core, draft: RequestDraft, name: str, partition: int) 
 
 def put_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
     """A group that is known is this from now on."""
-    draft.put(home_of_group(core, row.name), Space.GROUP, group_key(row.name), encode_group(row))
+    row = msgspec.structs.replace(row, version=next_version(row, core.clock()))
+    draft.put(GROUPS_HOME, Space.GROUP, group_key(row.name), encode_group(row))
+    set_group(core, draft, row)
+
+
+def set_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
+    """What is remembered of it."""
     draft.note(GroupsSoFar).rows[row.name] = row
     draft.applies.append(partial(_set_row, core, row))
     ring_group(draft, row.name)
@@ -109,6 +123,11 @@ def put_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
 
 def put_position(core: Core, draft: RequestDraft, name: str, partition: int, row: PositionRow) -> None:
     draft.put(partition, Space.GROUP_POSITION, group_key(name), encode_position(row))
+    remember_position(core, draft, name, partition, row)
+
+
+def remember_position(core: Core, draft: RequestDraft, name: str, partition: int, row: PositionRow) -> None:
+    """What is stored, here or in the shard that has the partition."""
     draft.note(GroupsSoFar).positions[name, partition] = row
     draft.applies.append(partial(_set_position, core, name, partition, row))
 
@@ -120,25 +139,60 @@ def ring_group(draft: RequestDraft, name: str) -> None:
 
 def put_moved(core: Core, draft: RequestDraft, name: str, moved: Moved) -> None:
     """Members that came and went, and partitions that were given or became free."""
-    before, after, now = membership_so_far(core, draft, name), moved.membership, core.clock()
+    before, after = membership_so_far(core, draft, name), moved.membership
     _put_members(core, draft, name, before, after)
     loose = [
         partition
         for partition, (old, new) in enumerate(zip(before.holders, after.holders, strict=True))
         if old != NOBODY and new == NOBODY
     ]
-    for partition in loose:
-        put_position(core, draft, name, partition, freed(position_so_far(core, draft, name, partition)))
-    for partition, member_id in moved.givings:
-        row = given(position_so_far(core, draft, name, partition), member_id, now)
-        put_position(core, draft, name, partition, row)
+    if core.shard is None:
+        _put_givings(core, draft, name, loose, moved)
+    else:
+        have_moved(core, draft, name, before, {**dict.fromkeys(loose, NOBODY), **dict(moved.givings)}, after)
     draft.note(GroupsSoFar).memberships[name] = after
     draft.applies.append(partial(_set_membership, core, name, moved, loose))
     ring_group(draft, name)
 
 
+def _put_givings(core: Core, draft: RequestDraft, name: str, loose: Sequence[int], moved: Moved) -> None:
+    """In a hub that has all partitions."""
+    for partition in loose:
+        put_position(core, draft, name, partition, freed(position_so_far(core, draft, name, partition)))
+    for partition, member_id in moved.givings:
+        row = given(position_so_far(core, draft, name, partition), member_id, core.clock())
+        put_position(core, draft, name, partition, row)
+
+
+def have_moved(
+    core: Core, draft: RequestDraft, name: str, before: Membership, holders: Mapping[int, bytes], after: Membership
+) -> None:
+    """At the home of groups: the shards are to carry this out; `holders` are the new ones."""
+    lost = {own: one for note in draft.noted(GroupsSoFar) for own, one in note.lost.items()}
+    due = {
+        partition: _due(after.member(member_id), partition, lost.get(before.holders[partition]))
+        for partition, member_id in holders.items()
+    }
+    draft.applies.append(partial(_set_due, core, name, due))
+
+
+def _due(member: GroupMember | None, partition: int, lost: LostMember | None) -> DueMove:
+    if lost is None:
+        return DueMove(member)
+    heard = lost.heard
+    if heard is None:
+        return DueMove(member, lost.name)
+    running = tuple(own.sequence_number for own in heard.running if own.partition == partition)
+    return DueMove(member, lost.name, running, heard.at)
+
+
+def _set_due(core: Core, name: str, due: Mapping[int, DueMove]) -> None:
+    known = core.memory(HomeMemory).due
+    known.update({(name, partition): move.after(known.get((name, partition))) for partition, move in due.items()})
+
+
 def _put_members(core: Core, draft: RequestDraft, name: str, before: Membership, after: Membership) -> None:
-    home = home_of_group(core, name)
+    home = GROUPS_HOME
     old, new = set(before.members), set(after.members)
     for member in old - new:
         draft.delete(home, Space.GROUP_MEMBER, member_key(name, member.member_id))
@@ -147,6 +201,12 @@ def _put_members(core: Core, draft: RequestDraft, name: str, before: Membership,
     heard = Heard(core.memory(GroupMemory).monotonic(), core.clock())
     came, went = {member.member_id: heard for member in new - old}, [member.member_id for member in old - new]
     draft.applies.append(partial(_set_heard, core, came, went))
+
+
+def set_membership(core: Core, draft: RequestDraft, name: str, membership: Membership) -> None:
+    """What is remembered of who has what, as shards said."""
+    draft.note(GroupsSoFar).memberships[name] = membership
+    draft.applies.append(partial(_set_membership, core, name, Moved(membership, ()), []))
 
 
 def _set_row(core: Core, row: GroupRow) -> None:

@@ -9,9 +9,11 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from restante import limits
 from restante.calls.groups import JoinGroup, LeaveGroup, ReadNext, SendHeartbeat
@@ -19,13 +21,25 @@ from restante.errors import InvalidRequest, MemberUnknown
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded
-from restante.hub.groups.group_rows import group_so_far, known_group, membership_so_far, position_so_far, put_moved
+from restante.hub.groups.checkpoints import tell_all_home
+from restante.hub.groups.group_rows import (
+    GroupsSoFar,
+    LostMember,
+    group_so_far,
+    known_group,
+    membership_so_far,
+    position_so_far,
+    put_moved,
+)
+from restante.hub.groups.home import carry_moves, home_patience, keep_home, know_holders
+from restante.hub.groups.home_memory import HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
 from restante.model.access.access import Grant
+from restante.model.groups.group import GROUPS_HOME
 from restante.model.groups.group_answers import Assigned, HeartbeatAnswer, Joined, Running
 from restante.model.groups.group_names import check_group, check_member
 from restante.model.groups.group_position import PositionRow
-from restante.model.groups.leases import lapsed, overdue, seconds_left
+from restante.model.groups.leases import lapsed, lease_seconds, overdue, seconds_left
 from restante.model.groups.membership import GroupMember, Membership, joined, released, without
 from restante.model.mailboxes.answers import moment
 
@@ -34,7 +48,21 @@ _log = logging.getLogger(__name__)
 
 def join(core: Core, call: JoinGroup, _: Grant) -> Joined:
     name, member = check_group(call.group), check_member(call.member)
-    return core.commit(partial(_plan_join, core, name, member))
+    know_holders(core)
+    made = core.commit(partial(_plan_join, core, name, member))
+    if core.shard is None:
+        return made
+    carry_moves(core, name)
+    return msgspec.structs.replace(made, partitions=_carried(core, name, member_id_of(made.member_id)))
+
+
+def _carried(core: Core, name: str, member_id: bytes) -> tuple[Assigned, ...]:
+    """What a member has, as far as the shards have carried it out; of the rest it hears with a heartbeat."""
+    memory, known = core.memory(GroupMemory), core.memory(GroupMemory).groups.get(name)
+    if known is None:
+        return ()
+    with memory.lock:
+        return tuple(_tell(core, known, member_id, memory.monotonic()))
 
 
 def _plan_join(core: Core, name: str, member_name: str, draft: RequestDraft) -> Joined:
@@ -68,7 +96,10 @@ def assigned(partition: int, row: PositionRow) -> Assigned:
 
 
 def leave(core: Core, call: LeaveGroup, _: Grant) -> None:
-    core.commit(partial(_plan_leave, core, check_group(call.group), member_id_of(call.member_id)))
+    name, member_id = check_group(call.group), member_id_of(call.member_id)
+    know_holders(core)
+    core.commit(partial(_plan_leave, core, name, member_id))
+    carry_moves(core, name)
 
 
 def _plan_leave(core: Core, name: str, member_id: bytes, draft: RequestDraft) -> None:
@@ -97,13 +128,14 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
     """Nothing is stored for it."""
     name, member_id = check_group(call.group), member_id_of(call.member_id)
     known, memory = known_group(core, name), core.memory(GroupMemory)
+    require_known(core)
     running = _checked_running(call.running)
     with memory.lock:
         check_known(known.membership, name, member_id)
         now = memory.monotonic()
         before = memory.heard.get(member_id)
         memory.heard[member_id] = Heard(now, core.clock(), running, () if before is None else before.presumed)
-        kept = _tell(memory, known, member_id, now)
+        kept = _tell(core, known, member_id, now)
     return HeartbeatAnswer(partitions=tuple(kept), now=moment(core.clock()))
 
 
@@ -122,20 +154,33 @@ def presume_running(core: Core, member_id: str, begun: Sequence[Running]) -> Non
 def _hear(core: Core, member_id: str, **said: tuple[Running, ...]) -> None:
     memory, own_id = core.memory(GroupMemory), member_id_of(member_id)
     with memory.lock:
-        heard = memory.heard.get(own_id)
-        if heard is not None:
+        if core.shard is not None:
+            _hear_in_shard(core, memory, own_id, said)
+        elif (heard := memory.heard.get(own_id)) is not None:
             memory.heard[own_id] = replace(heard, **said)  # type: ignore[arg-type]  # names of its fields
 
 
-def _tell(memory: GroupMemory, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
+def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping[str, tuple[Running, ...]]) -> None:
+    """Its heartbeats are heard at the home of groups, and what it says of its work here, here. Who says nothing is forgotten."""
+    now = memory.monotonic()
+    heard = memory.working.get(own_id, Heard(now, core.clock()))
+    at = now if "running" in said else heard.at
+    memory.working[own_id] = replace(heard, at=at, **said)  # type: ignore[arg-type]  # names of its fields
+    last = now - limits.WAIT_SECONDS_MAX - lease_seconds(core.settings.groups.heartbeat_seconds)
+    for silent in [own for own, one in memory.working.items() if one.at < last]:
+        del memory.working[silent]
+
+
+def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
     """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it.
 
     What it never knew that it had it cannot release: that goes on at once.
     """
+    memory, due = core.memory(GroupMemory), core.memory(HomeMemory).due
     kept, name, membership = [], known.row.name, known.membership
     for partition in membership.held_by(member_id):
         row, place = known.positions[partition], (name, partition)
-        if place in memory.told or row.holder != member_id:
+        if place in memory.told or place in due or row.holder != member_id:
             continue
         if membership.targets[partition] == member_id:
             kept.append(assigned(partition, row))
@@ -155,6 +200,8 @@ def _checked_running(running: Sequence[Running]) -> tuple[Running, ...]:
 def end_leases(core: Core) -> int:
     """Leases that have ended, and partitions that were not released in time; gives how many of both."""
     memory, now = core.memory(GroupMemory), core.memory(GroupMemory).monotonic()
+    if core.memory(HomeMemory).unknown:
+        return 0
     due = [name for name, known in tuple(memory.groups.items()) if _due(core, name, known.membership, now)]
     return sum(core.commit(partial(_plan_end, core, name)) for name in due)
 
@@ -199,7 +246,9 @@ def _tell_of_lost(core: Core, draft: RequestDraft, name: str, membership: Member
     for member in membership.members:
         if member.member_id in gone:
             heard = memory.heard.get(member.member_id)
-            for hear in memory.lost:
+            if core.shard is not None:
+                draft.note(GroupsSoFar).lost[member.member_id] = LostMember(member.name, heard)
+            for hear in memory.lost if core.shard is None else ():
                 hear(draft, name, member, () if heard is None else heard.doing)
 
 
@@ -213,6 +262,12 @@ def _keep_leases(core: Core) -> None:
             renew_all(core)
         if not core.closing.is_set():
             guarded(core, end_leases)
+            guarded(core, keep_shard)
+
+
+def keep_shard(core: Core) -> int:
+    """What shards have to say to one another about groups; gives how much there was."""
+    return tell_all_home(core) + (keep_home(core) if is_home(core) else 0)
 
 
 def renew_all(core: Core) -> None:
@@ -227,13 +282,15 @@ def _patience(core: Core, memory: GroupMemory) -> float | None:
     settings = core.settings.groups
     with memory.lock:
         heard, told = [own.at for own in memory.heard.values()], list(memory.told.values())
-    return seconds_left(
+    left = seconds_left(
         heard,
         told,
         memory.monotonic(),
         heartbeat_seconds=settings.heartbeat_seconds,
         handover_seconds=settings.handover_seconds,
     )
+    other = home_patience(core)
+    return other if left is None else left if other is None else min(left, other)
 
 
 TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).wake.set())
@@ -241,7 +298,8 @@ TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).w
 
 
 def known_member(core: Core, name: str, member_id: bytes) -> KnownGroup:
-    """A group as of the last commit, of which somebody is a member."""
+    """A group as of the last commit, of which somebody is a member. Who is, the home of groups alone knows."""
     known = known_group(core, name)
-    check_known(known.membership, name, member_id)
+    if GROUPS_HOME in core.owned:
+        check_known(known.membership, name, member_id)
     return known

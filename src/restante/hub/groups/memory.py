@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from restante.hub.engine.plan import RequestDraft
-from restante.model.groups.group import GroupRow, decode_group
+from restante.model.groups.group import GROUPS_HOME, GroupRow, decode_group
 from restante.model.groups.group_answers import Running
 from restante.model.groups.group_position import PositionRow, decode_position, freed
 from restante.model.groups.membership import GroupMember, Membership, decode_member, key_group, membership_of
-from restante.model.storage.changes import Space
+from restante.model.shards.group_parts import decode_copy
+from restante.model.storage.changes import Changes, Space
 from restante.ports.store import Store
 
 LeaseLost = Callable[[RequestDraft, str, GroupMember, Sequence[Running]], None]
@@ -50,6 +51,11 @@ class KnownGroup:
     def lag(self, partition: int, end: int) -> int:
         return max(0, end - self.passed(partition))
 
+    @property
+    def has_members(self) -> bool:
+        """Whether somebody is there. A shard that is not the home of groups knows those that have something."""
+        return bool(self.membership.members) or any(row.holder for row in self.positions)
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
@@ -74,6 +80,10 @@ class GroupMemory:
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     heard: dict[bytes, Heard] = field(default_factory=dict)
     """By member."""
+    working: dict[bytes, Heard] = field(default_factory=dict)
+    """Of a shard: by member what it said when it read here."""
+    names: dict[bytes, str] = field(default_factory=dict)
+    """Of a shard: what those are called who have something here, as far as it was given since the hub was opened."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
     """By group and partition: since when its holder knows that it is to give it up."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -85,6 +95,12 @@ class GroupMemory:
     """Held while `heard` or `told` is changed."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when something may end earlier than was expected."""
+    untold: dict[tuple[str, int], bool | None] = field(default_factory=dict)
+    """Of a shard, by group and partition: checkpoints and resets that the home of groups has not heard of; which is a release."""
+
+    def at_work(self) -> tuple[Heard, ...]:
+        """What members said last, wherever they said it."""
+        return (*tuple(self.heard.values()), *tuple(self.working.values()))
 
     def told_in(self, group: str) -> dict[int, float]:
         with self.lock:
@@ -95,10 +111,10 @@ class GroupMemory:
         return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
 
 
-def load_groups(store: Store, partition_count: int, owned: range, now: int) -> GroupMemory:
+def load_groups(store: Store, partition_count: int, owned: range, now: int, *, is_shard: bool = False) -> GroupMemory:
     """The groups of a store. Every lease counts as just renewed."""
     memory = GroupMemory()
-    rows = [decode_group(value) for home in owned for _, value in store.scan(home, Space.GROUP)]
+    rows = _defined(store, owned)
     if not rows:
         return memory
     members: dict[str, list[GroupMember]] = {row.name: [] for row in rows}
@@ -110,7 +126,7 @@ def load_groups(store: Store, partition_count: int, owned: range, now: int) -> G
             if (own := positions.get(key.decode())) is not None:
                 own[partition] = decode_position(value)
     for row in rows:
-        memory.groups[row.name] = _known(row, members[row.name], positions[row.name])
+        memory.groups[row.name] = _known(row, members[row.name], positions[row.name], is_shard=is_shard)
     for row in rows:
         # Who was told what is not known any more: every holder may know of what it has.
         for partition, position in enumerate(memory.groups[row.name].positions):
@@ -120,9 +136,31 @@ def load_groups(store: Store, partition_count: int, owned: range, now: int) -> G
     return memory
 
 
-def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRow]) -> KnownGroup:
+def _defined(store: Store, owned: range) -> list[GroupRow]:
+    """At the home of groups those that are defined there; elsewhere those that home has told of."""
+    if GROUPS_HOME in owned:
+        return [decode_group(value) for _, value in store.scan(GROUPS_HOME, Space.GROUP)]
+    copies = [(key, decode_copy(value)) for own in owned for key, value in store.scan(own, Space.GROUP_COPY)]
+    newest = dict(sorted(copies, key=lambda copy: copy[1].version))
+    return [copy.row for copy in newest.values() if copy.row is not None]
+
+
+def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRow], *, is_shard: bool) -> KnownGroup:
     by_joining = sorted(members, key=lambda member: (member.joined_at, member.member_id))
     known = {member.member_id for member in members}
-    # Of a backup, which has no members, nobody has anything.
-    owned = [own if own.holder in known else freed(own) for own in positions]
+    # Of a backup, which has no members, nobody has anything. A shard hears from the home of groups who is there.
+    owned = positions if is_shard else [own if own.holder in known else freed(own) for own in positions]
     return KnownGroup(row, owned, membership_of(by_joining, [own.holder for own in owned]))
+
+
+def gather_homes(store: Store, owned: range, fence: int) -> None:
+    """Bring groups and members from where older versions kept them, each in the partition of its name, to their home."""
+    changes = Changes()
+    for partition in owned:
+        for space in (Space.GROUP, Space.GROUP_MEMBER) if partition != GROUPS_HOME else ():
+            for key, value in store.scan(partition, space):
+                changes.put(GROUPS_HOME, space, key, value)
+                changes.delete(partition, space, key)
+                changes.fences.update({partition: fence, GROUPS_HOME: fence})
+    if not changes.empty():
+        store.commit(changes)

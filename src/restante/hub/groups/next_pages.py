@@ -108,7 +108,7 @@ def look_next(core: Core, call: ReadNext) -> NextAnswer:
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
     told = core.memory(GroupMemory).told_in(call.group)
-    starts = starts_of(known, call.after)
+    starts = starts_of(known, member_id_of(call.member_id), call.after)
     pages: list[NextPage] = []
     changes = limits.FEED_CHANGES_DEFAULT if call.limit is None else min(call.limit, limits.FEED_CHANGES_MAX)
     size = 0

@@ -39,7 +39,7 @@ def group_status(core: Core, name: str) -> GroupStatus:
 
 
 def _status(core: Core, known: KnownGroup) -> GroupStatus:
-    partitions = tuple(_partition(core, known, partition) for partition in range(len(known.positions)))
+    partitions = tuple(_partition(core, known, partition) for partition in core.owned)
     row = known.row
     return GroupStatus(
         group=row.name,
@@ -63,14 +63,10 @@ def _partition(core: Core, known: KnownGroup, partition: int) -> GroupPartition:
         end=end,
         lag=lag,
         oldest_unread_at=_oldest(core, known, partition, end - lag) if lag else None,
-        member_id=uuid_text(row.holder) if row.holder in _ids(known) else None,
+        member_id=uuid_text(row.holder) if row.holder else None,
         generation=row.generation,
         checkpoint_at=moment(row.checkpoint_at) if row.checkpoint_at else None,
     )
-
-
-def _ids(known: KnownGroup) -> set[bytes]:
-    return {member.member_id for member in known.membership.members}
 
 
 def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> datetime | None:
@@ -105,11 +101,11 @@ def held_position(core: Core, partition: int) -> int | None:
 
 def group_totals(core: Core) -> tuple[GroupTotals, ...]:
     """For metrics: nothing is read from the store for it."""
-    ends = [partition.counters.visible for partition in core.partitions]
+    ends = {own.number: own.counters.visible for own in core.partitions}
     return tuple(
         GroupTotals(
             group=name,
-            lags=tuple(known.lag(partition, end) for partition, end in enumerate(ends)),
+            lags={partition: known.lag(partition, end) for partition, end in ends.items()},
             members=len(known.membership.members),
             overtaken=known.overtaken,
             givings=known.givings,

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.errors import RestanteError
-from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.calls import dequeue_request, peek_bundle

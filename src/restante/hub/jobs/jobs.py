@@ -130,7 +130,7 @@ def list_jobs(core: Core, call: ListJobs, caller: Grant) -> JobPage:
 
 
 def _visible(core: Core, caller: Grant, start: bytes) -> Iterator[tuple[bytes, JobRow]]:
-    """From a key on, the jobs that the caller may see: there are few enough to read them all."""
+    """The jobs from a key on that the caller may see: there are few enough to read them all."""
     for key, value in core.store.scan(HOME, Space.JOB, start=start):
         if may_see(caller, key_job(key)[1]):
             yield key, decode_job(value)
@@ -205,7 +205,7 @@ def _said(key: bytes, row: JobRow, last: dict[tuple[bytes, int], JobRunRow]) -> 
 
 
 def _runs(core: Core, wanted: Sequence[tuple[bytes, int]]) -> dict[tuple[bytes, int], JobRunRow]:
-    """Those that are there, read at once."""
+    """The runs that are stored, read at once."""
     places = {one: EntryKey(HOME, Space.JOB_RUN, run_key(*one)) for one in wanted}
     found = core.store.get_many(list(places.values()))
     return {one: decode_run(found[place]) for one, place in places.items() if place in found}

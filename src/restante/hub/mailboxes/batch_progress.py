@@ -62,7 +62,7 @@ class BatchBound:
 
     @staticmethod
     def of(memory: Partition, batch: bytes) -> BatchBound | None:
-        """None, if it has nothing."""
+        """The messages of a batch in a partition; None, if it has none there."""
         bound = BatchBound(memory.bindings.items.of(batch), memory.bindings.duplicates.of(batch))
         return bound if len(bound.items) or len(bound.duplicates) else None
 

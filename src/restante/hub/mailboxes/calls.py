@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from restante.calls.batches import ReadProgress
 from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListPartitions, PartitionOf, Peek, ReadHistory
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes import dequeue, explain, history, peek

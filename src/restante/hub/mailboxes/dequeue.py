@@ -6,7 +6,7 @@ import msgspec
 
 from restante.errors import BundleUnknown
 from restante.hub.batches.bound_messages import count_shares
-from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.outbox import put_notice
@@ -22,7 +22,7 @@ def request(core: Core, address: MailboxAddress, bundle_id: bytes) -> CommitRequ
     """A dequeue, to be submitted."""
     key = bundle_key(address.hash, address.recipient, bundle_id)
     reads = (EntryKey(address.partition, Space.BUNDLE, key),)
-    return Planned(lambda draft: plan(core, draft, address, bundle_id), reads=reads)
+    return Planned(lambda draft: plan(core, draft, address, bundle_id), brief=True, reads=reads)
 
 
 def plan(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes) -> Dequeued:

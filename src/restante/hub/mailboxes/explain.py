@@ -20,7 +20,10 @@ from restante.model.storage.keys import Cabinet, bundle_key
 _TEXTS = {
     Reason.READY: "A peek answers messages now.",
     Reason.NOTHING_WAITING: "Everything was collected, has expired, was withdrawn or set aside; nothing waits.",
-    Reason.NOT_YET_VISIBLE: "Nothing waits now: the messages for this recipient are delayed until their visible_at.",
+    Reason.NOT_YET_VISIBLE: (
+        "Nothing waits now: messages for this recipient are delayed until their visible_at, or are of a consignment that is "
+        "being committed."
+    ),
     Reason.BUNDLE_OPEN_IN_GROUP: "A bundle of another origin in the same origin group is open: dequeue it first.",
     Reason.ORIGIN_DID_NOT_DELIVER: "The origin did not deliver the content of the open bundle: peek again to ask it.",
     Reason.RECIPIENT_UNKNOWN: "No message for this recipient within the retention.",

@@ -94,7 +94,7 @@ def history_table(core: Core, address: MailboxAddress, call: ReadHistory) -> tup
 
 
 def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
-    """At most `size` messages; an answer ends where its data would exceed the bound, but gives at least one."""
+    """The first messages, at most `size`; an answer ends where its data would exceed the bound, but gives at least one."""
     lengths = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
     total = np.cumsum(lengths[::-1] if backwards else lengths)
     fitting = min(size, max(1, int(np.searchsorted(total, limits.HISTORY_BYTES_MAX, side="right"))))

@@ -25,7 +25,7 @@ class Origins:
     calls_failed: int = 0
 
     def count(self, *, failed: bool) -> None:
-        """For health, which asks whether there were any, not for the exact number: threads may count at once."""
+        """Count a call for health, which asks whether there were any, not for the exact number: threads may count at once."""
         self.calls += 1
         self.calls_failed += failed
 

@@ -31,7 +31,7 @@ class Overview:
 
     segments: list[StoredSegment]
     segment: NDArray[np.int64]
-    """Of each drawer, in `segments`."""
+    """The place in `segments` of each drawer's segment."""
     drawer: NDArray[np.int64]
     rank: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Overview:
     head_rank: NDArray[np.int64]
     ranks: int
     action: NDArray[np.bool_]
-    """Of each drawer whether it holds actions, which are no mail."""
+    """Whether each drawer holds actions, which are no mail."""
 
     def of_heads(self, values: list[int]) -> NDArray[np.int64]:
         """A number of each head, by rank; 0 where there is no head."""
@@ -129,7 +129,7 @@ def _joined(stretches: list[DrawerStretch], keys: list[bytes], hash_key: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Of each drawer: how many of its rows lie beyond its cabinet's head, and when the oldest of those was published."""
+    """How many rows of each drawer lie beyond its cabinet's head, and when the oldest of those was published."""
 
     count: NDArray[np.int64]
     published: NDArray[np.int64]

@@ -201,7 +201,7 @@ def _check_unused(core: Core, address: MailboxAddress, asked: PeekWish) -> None:
 
 
 def free_cabinets(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> list[Cabinet]:
-    """Those whose origin group has no open bundle."""
+    """The cabinets whose origin group has no open bundle."""
     group_of = core.settings.group_of
     busy = {group_of(cabinet.origin) for cabinet, head in opened.heads.items() if head.open is not None}
     return [cabinet for cabinet in cabinets if group_of(cabinet.origin) not in busy]

@@ -11,7 +11,7 @@ from restante.calls.shards import DeliverNotice
 from restante.errors import InvalidRequest
 from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources
@@ -120,7 +120,7 @@ def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> Comm
 
 
 def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> Line:
-    """In which the numbers of a producer count."""
+    """The line in which the numbers of a producer count."""
     check_numbers(numbers)
     if partition is None:
         raise InvalidRequest("Numbers count in one partition: name it.")

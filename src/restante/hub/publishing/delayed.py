@@ -22,7 +22,7 @@ from restante.errors import (
     MessageConflict,
     Overloaded,
 )
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core, MailboxAddress, Stale
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded

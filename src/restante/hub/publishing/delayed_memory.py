@@ -90,7 +90,7 @@ class DelayedMemory:
                 heapq.heappush(self._heap, (until, partition, due))
 
     def wait(self, clock: Callable[[], int]) -> None:
-        """Until something is due, as far as is known now, or the hub is closing."""
+        """Wait until something is due, as far as is known now, or the hub is closing."""
         with self._changed:
             if self._woken:
                 return

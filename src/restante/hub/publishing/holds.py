@@ -14,7 +14,7 @@ from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.columns.hashing import Hashes
 
 Held = dict[bytes, Hashes]
-"""By consignment, ascending fingerprints."""
+"""The fingerprints that each consignment holds, ascending."""
 
 
 class HeldMessages(Unavailable):

@@ -75,7 +75,7 @@ class Judged:
     grouped: Grouped
     verdict: NDArray[np.int8]
     original: RowNumbers
-    """Of each duplicate the number of the stored message that it repeats; if that is an arrival too, -1 - its row."""
+    """For each duplicate, the number of the stored message that it repeats; -1 - its row, if that message is an arrival too."""
     seen: dict[int, Seen]
 
 

@@ -24,7 +24,7 @@ from restante.errors import (
     ProducerUnknown,
     RestanteError,
 )
-from restante.hub.engine.committer import Line
+from restante.hub.engine.commit_request import Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import RequestDraft
@@ -56,9 +56,9 @@ class ProducerMemory:
     """The producers of one open hub, and how often they were answered as before, or refused."""
 
     rows: dict[Line, ProducerRow] = field(default_factory=dict)
-    """By partition and group, the states of those who published last; only the committer's thread changes it."""
+    """The states of the producers that published last, by partition and group; only the committer's thread changes them."""
     due: dict[int, int] = field(default_factory=dict)
-    """By partition, before when no producer's state is past its retention."""
+    """For each partition, the time before which no producer's state is past its retention."""
     replays: int = 0
     fenced: int = 0
     refused_numbers: int = 0
@@ -70,9 +70,9 @@ class NumberedAdmission:
 
     publishes: list[PublishRequest] = field(default_factory=list)
     followers: set[PublishRequest] = field(default_factory=set)
-    """Those whose number is the next only if the one before them in their line is stored."""
+    """Publishes whose number is the next only if the one before them in their line is stored."""
     ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
-    """By line, what its next one has to follow; None if nothing more of it can be judged in this commit."""
+    """What the next request of each line has to follow; None if no more requests of the line can be judged in this commit."""
 
     def put_off(self, request: PublishRequest) -> bool:
         """Whether the next commit takes it."""
@@ -81,7 +81,7 @@ class NumberedAdmission:
 
 
 def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> NumberedAdmission:
-    """Those that are to be stored; the others are answered, or put off."""
+    """The publishes that are to be stored; the others are answered, or put off."""
     found, batches = NumberedAdmission(), OpenBatches(core, draft)
     for request in publishes:
         if request.numbers is None:
@@ -110,6 +110,27 @@ def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: 
     else:
         request.put_off = True
         found.ahead[_line(request)] = None
+
+
+def are_plainly_next(core: Core, numbered: Sequence[PublishRequest]) -> bool:
+    """Whether each is the next of its group by what memory has, and none needs a closer look."""
+    rows, ahead = core.memory(ProducerMemory).rows, dict[Line, PublishRequest]()
+    for request in numbered:
+        line, before = _line(request), ahead.get(_line(request))
+        if before is None and not _is_next(rows.get(line), request):
+            return False
+        if before is not None and not _follows(request, before):
+            return False
+        ahead[line] = request
+    return ahead.keys().isdisjoint(core.committer.parked.lines)
+
+
+def _is_next(row: ProducerRow | None, request: PublishRequest) -> bool:
+    assert request.numbers is not None, "only numbered ones are judged here"
+    try:
+        return row is not None and standing(row, request.numbers, request.count()) is Standing.NEXT
+    except RestanteError:
+        return False
 
 
 def _follows(request: PublishRequest, before: PublishRequest) -> bool:
@@ -302,7 +323,7 @@ def _state_of(line: Line, row: ProducerRow) -> ProducerState:
 
 
 def state(core: Core, partition: int, group: int, caller: Grant) -> ProducerState:
-    """Of the caller's own group; who may see all of them is shown the first that has this number, if it has none."""
+    """The state of the caller's own group. A caller that may see all groups, and has none of this number, is shown the first one that has it."""
     producer.check_group(group)
     line = line_of(core, caller, partition, group)
     for key, value in (

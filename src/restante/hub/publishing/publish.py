@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,7 +24,7 @@ from restante.errors import (
     PartitionUnknown,
 )
 from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.live_mail import Shipped
 from restante.hub.engine.mailbags import put_mailbag
@@ -37,7 +36,7 @@ from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import HeldMessages, Holds
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
 from restante.hub.publishing.lay_out import arrived, laid_out, taken
-from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
+from restante.hub.publishing.producers import NumberedAdmission, admitted, are_plainly_next, conclude
 from restante.hub.publishing.publish_few import plan_few
 from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
@@ -158,16 +157,19 @@ def _plan_beside(draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
             request.beside.plan(draft)
 
 
-def plan_light_publishes(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
-    """Plan publishes of few messages, without numbers or batches, if they are plainly right; else nothing is done."""
-    publishes = [request for request in requests if isinstance(request, PublishRequest)]
-    if len(publishes) < len(requests) or not _are_few(publishes):
+def plan_light_publishes(core: Core, plan: CommitPlan, publishes: Sequence[PublishRequest]) -> bool:
+    """Plan publishes of few messages, without batches, if they are plainly right and next; else nothing is done."""
+    if not _are_few(publishes):
         return False
     if core.shard is not None and any(_foreign(core, request) is not None for request in publishes):
+        return False
+    numbered = [request for request in publishes if request.numbers is not None]
+    if numbered and not are_plainly_next(core, numbered):
         return False
     draft = plan.draft()
     planned = plan_few(core, draft, publishes, ())
     if planned:
+        conclude(core, draft, numbered)
         plan.accept(draft)
     return planned
 
@@ -437,7 +439,7 @@ def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:
 
 
 def _receipts_of(partition: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[PartitionReceipt, ...]:
-    """Of one request: its numbers in a partition are contiguous."""
+    """The receipts of one request, whose numbers in a partition are contiguous."""
     if not len(partition):
         return ()
     order = np.argsort(partition.astype(np.uint16), kind="stable")

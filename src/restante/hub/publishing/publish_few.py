@@ -145,7 +145,7 @@ def _bags(
 
 
 def _fingerprints(hashes: Hashes, ids: Sequence[bytes]) -> list[int]:
-    """Of each identity; as a column, if that takes less time."""
+    """The fingerprint of each identity; computed as a column, if that takes less time."""
     if len(ids) < _COLUMN_MIN:
         return [fingerprint(own, *_WORDS.unpack(own_id)) for own, own_id in zip(hashes.tolist(), ids, strict=True)]
     words = np.frombuffer(b"".join(ids), "<u8").reshape(-1, 2)

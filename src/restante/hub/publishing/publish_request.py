@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Judged
 from restante.model.access.access import EVERYTHING, Grant
@@ -22,7 +22,7 @@ from restante.model.publishing.message import Message, MessageColumns
 from restante.model.storage.segment import EncodedSegment
 
 ROW_BYTES = 512
-"""About what a message takes beside its data."""
+"""About how many bytes a message takes beside its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class SourcedRows:
     arrivals: Arrivals
     positions: NDArray[np.int64]
     ends: dict[int, int]
-    """By partition, the last position of its messages."""
+    """The last source position of the messages of each partition."""
     last: dict[int, int] = field(default_factory=dict)
-    """By partition, the position that was stored when `kept` was found."""
+    """The position of each partition that was stored when `kept` was found."""
     kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The rows beyond those positions."""
 
@@ -128,8 +128,8 @@ class PublishRequest(CommitRequest[Receipt]):
         """The id of the batch whose items its new messages are."""
         self.caller = caller
         self.digests: Digests | None = None
-        """Of a numbered one, once it has been taken."""
-        self.light = numbers is None and batch is None and bool(messages)
+        """The digests of a numbered publish, once they were computed."""
+        self.light = batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
         self.hear_rows: HearRows | None = None
@@ -172,7 +172,7 @@ class PlainPublish(PublishRequest):
             size += len(letter.data)
         super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
         self.letters = letters
-        self.light = numbers is None
+        self.light = True
         self._read = read
 
     @property
@@ -185,11 +185,11 @@ class PlainPublish(PublishRequest):
 
 
 def size_of(columns: MessageColumns) -> int:
-    """About what messages take."""
+    """About how many bytes messages take."""
     return len(columns) * ROW_BYTES + columns.data.nbytes
 
 
 def _size(message: Message) -> int:
-    """About what it takes; the size of a value is known only when it is encoded."""
+    """About how many bytes a message takes; the size of a value is known only when it is encoded."""
     data = message.data if message.text is None else message.text
     return ROW_BYTES + len(data) if type(data) in {bytes, str} else ROW_BYTES

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from restante.errors import FaultyMessages
-from restante.hub.engine.committer import Line
+from restante.hub.engine.commit_request import Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import judge
@@ -71,7 +71,7 @@ def sourced_publish(
 
 
 def admit_sources(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> list[PublishRequest]:
-    """Those that have something to store. The others are answered, or put off until the one before them is committed."""
+    """The publishes that have something to store. The others are answered, or put off until the one before them is committed."""
     found: list[PublishRequest] = []
     ahead: set[Line | None] = set()
     for request in publishes:
@@ -126,7 +126,7 @@ def _prepare(core: Core, request: PublishRequest, rows: SourcedRows, last: dict[
 
 
 def _known(get: Get, rows: SourcedRows) -> dict[int, int]:
-    """By partition, the last position of the source there."""
+    """The last position of the source in each partition."""
     found = {partition: _place(get, partition, rows)[1] for partition in rows.ends}
     return {partition: NO_POSITION if row is None else row.position for partition, row in found.items()}
 

@@ -104,14 +104,14 @@ def _unknown(name: str, partition: int | None = None) -> SourceUnknown:
 
 
 def _sources(core: Core, caller: Grant, start: bytes) -> Iterator[tuple[bytes, list[_Entry]]]:
-    """From a key on, the sources that the caller may see, each with what its partitions know of it."""
+    """The sources from a key on that the caller may see, each with what its partitions know of it."""
     for key, entries in groupby(_entries(core, start, None), key=itemgetter(0)):
         if may_see(caller, key_source(key)[1]):
             yield key, list(entries)
 
 
 def _entries(core: Core, start: bytes, end: bytes | None) -> Iterator[_Entry]:
-    """Those of all partitions, by key."""
+    """The entries of all partitions, by key."""
     return heapq.merge(*(_scanned(core, partition, start, end) for partition in core.owned))
 
 

@@ -54,7 +54,7 @@ class _Found:
     """Numbers of the change records."""
     ranges: list[NumberRange] = field(default_factory=list)
     pending: list[Numbers] = field(default_factory=list)
-    """Of each stretch of rows those that wait, or are set aside: batches count them as withdrawn."""
+    """For each stretch of rows, the messages that wait or are set aside: batches count them as withdrawn."""
 
 
 def erase(core: Core, address: MailboxAddress, *, dry_run: bool) -> int:

@@ -44,7 +44,7 @@ class BackupStream:
         ends = [encode_manifest(self._manifest(files)), seal(b"")]
         sizes = [part.size_bytes for part in snapshot.parts] + [len(end) for end in ends]
         self.size_bytes = sum(BLOCK + size + len(padding(size)) for size in sizes) + len(END)
-        """Of the whole stream."""
+        """The size of the whole stream."""
         self._chunks = self._written()
 
     def __iter__(self) -> Iterator[bytes]:

@@ -15,11 +15,11 @@ class ActionTotals:
     expired: int = 0
     poisoned: int = 0
     begun: int = 0
-    """Those of which it is known when they were begun."""
+    """How many actions there are of which it is known when they were begun."""
     queued_seconds: float = 0.0
-    """From acceptance until the last attempt was begun, all together."""
+    """The seconds from acceptance until the last attempt was begun, of all actions together."""
     doing_seconds: float = 0.0
-    """Of the last attempts, all together."""
+    """The seconds that the last attempts of all actions took together."""
 
     def add(self, state: ActionState, *, queued: float, took: float) -> None:
         setattr(self, state.value, getattr(self, state.value) + 1)

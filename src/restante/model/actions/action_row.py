@@ -44,7 +44,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     begun_at: int = 0
     ended_at: int = 0
     code: str = ""
-    """Of the problem."""
+    """The code of the problem."""
     location: str = ""
     group: str = ""
     """That reported the outcome."""
@@ -113,5 +113,5 @@ def poison_key(group: str, number: int) -> bytes:
 
 
 def texts_key(ended_at: int, recipient_hash: int, number: int) -> bytes:
-    """By time: the oldest go first."""
+    """The key of an action's texts, which begins with the time: the oldest go first."""
     return number_key(ended_at) + action_key(recipient_hash, number)

@@ -33,9 +33,9 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
     sealed_at: int = 0
     completed_at: int = 0
     deleted_at: int = 0
-    """From then on it is unknown; what else is stored of it goes in slices."""
+    """When the batch was deleted: from then on it is unknown, and what else is stored of it goes in slices."""
     swept: bool = False
-    """Nothing but this row is left of it. It stays a while, so that its id is not given to another batch."""
+    """Whether nothing but this row is left of the batch. The row stays a while, so that its id is not given to another batch."""
     owner: bytes = NO_OWNER
 
 
@@ -51,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     withdrawn: int = 0
     duplicates: int = 0
     duplicates_waiting: int = 0
-    """Of the stored messages whose duplicates were published under this batch, those that still wait."""
+    """How many stored messages still wait whose duplicates were published under this batch."""
     active_at: int = 0
 
     @property

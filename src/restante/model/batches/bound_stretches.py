@@ -25,7 +25,7 @@ from restante.model.storage.head import Numbers
 from restante.model.storage.keys import number_key
 
 Share = tuple[bytes, int, int]
-"""Of some messages those that a batch has: its id, how many are items of it, of how many it has duplicates."""
+"""A batch's share of some messages: the id of the batch, how many of them are its items, and of how many it has duplicates."""
 
 _KEY = np.dtype([("first", ">u8"), ("role", "u1"), ("batch", "V16")])
 _BATCH = np.dtype("V16")
@@ -64,7 +64,7 @@ class Level:
 
     @staticmethod
     def of(first: Numbers, last: Numbers, batch: NDArray[np.void]) -> Level:
-        """Of at least one stretch, in any order."""
+        """The stretches of a partition, made of at least one, in any order."""
         if len(first) > 1 and not bool((first[1:] >= first[:-1]).all()):
             order = np.argsort(first, kind="stable")
             first, last, batch = first[order], last[order], batch[order]
@@ -101,7 +101,7 @@ class Spans:
         return len(self.first)
 
     def touching(self, first: Numbers, last: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Of ranges of numbers: which have a number in common with a stretch, and which lie wholly in one."""
+        """Which ranges of numbers have a number in common with a stretch, and which lie wholly in one."""
         if not len(self):
             return np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
         place = self.last.searchsorted(first)
@@ -141,7 +141,7 @@ class Stretches:
         return Stretches((*self.levels[:-1], longer))
 
     def counts(self, numbers: Numbers) -> dict[bytes, int]:
-        """By batch, how many of these ascending numbers lie in its stretches."""
+        """How many of these ascending numbers lie in the stretches of each batch."""
         found: dict[bytes, int] = {}
         if not len(numbers):
             return found
@@ -230,7 +230,7 @@ NOTHING_BOUND = Bindings()
 
 
 def load_bindings(entries: Sequence[tuple[bytes, bytes]]) -> Bindings:
-    """From the rows of a partition, in the order of their keys."""
+    """Load the bindings from the rows of a partition, in the order of their keys."""
     if not entries:
         return NOTHING_BOUND
     if any(len(key) != _KEY.itemsize or len(value) != 8 for key, value in entries):

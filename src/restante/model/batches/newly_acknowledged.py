@@ -72,7 +72,7 @@ def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Posit
 
 
 def _fresh(bits: Bits, positions: Positions) -> Positions:
-    """Those whose bits are not set, ascending, each once."""
+    """The positions whose bits are not set, ascending, each once."""
     ascending = np.sort(positions)
     repeated = ascending[1:] == ascending[:-1]
     if repeated.any():

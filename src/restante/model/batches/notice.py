@@ -33,7 +33,7 @@ class NoticeState(msgspec.Struct, frozen=True, array_like=True):
     delivered_at: int = 0
     given_up_at: int = 0
     problem: str = ""
-    """Of the last attempt, if it failed."""
+    """The problem of the last attempt, if that failed."""
 
     @property
     def waits(self) -> bool:
@@ -42,7 +42,7 @@ class NoticeState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NoticeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one attempt. Without a problem it was delivered."""
+    """The outcome of one attempt. Without a problem the notice was delivered."""
 
     problem: str = ""
     final: bool = False

@@ -35,7 +35,7 @@ class Bits:
         self._load = load
         self.segments: dict[int, Segment] = {}
         self.changed: dict[int, NDArray[np.bool_]] = {}
-        """By segment, which of its chunks were changed since they were last stored."""
+        """The chunks of each segment that were changed since they were last stored."""
 
     def trial(self) -> Bits:
         """A copy to be changed and, if all goes well, taken over: it copies only the segments that it touches."""

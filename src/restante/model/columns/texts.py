@@ -29,7 +29,7 @@ class Texts:
 
     @classmethod
     def encode(cls, array: Column) -> Self:
-        """From any Arrow text column (utf8, large_utf8, string_view, or a dictionary of those) without nulls."""
+        """Make texts of any Arrow text column (utf8, large_utf8, string_view, or a dictionary of those) without nulls."""
         codes, values = encode_bytes(array)
         assert len(codes) == 0 or codes.min() >= 0, "texts to encode may not be null"
         return cls(codes, texts_of(values))

@@ -201,7 +201,7 @@ def _and_others(count: int) -> str:
 
 
 def digest_of(announced: Mapping[Attempt, int]) -> bytes:
-    """Of what a commit names, in whatever order."""
+    """The digest of what a commit names, in whatever order."""
     named = sorted((attempt.writer, attempt.number, messages) for attempt, messages in announced.items())
     return blake2b(_encoder.encode(named), digest_size=_DIGEST_BYTES).digest()
 

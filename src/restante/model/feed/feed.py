@@ -126,7 +126,7 @@ class Settled:
     number: Numbers
     """0: the record speaks of no message."""
     id: Words | None
-    """None: nobody asked."""
+    """The ids of the messages; None: nobody asked for them."""
     known: NDArray[np.bool_]
     """Which ids are known."""
     text_id: Column | None = None

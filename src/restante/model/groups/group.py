@@ -14,6 +14,9 @@ from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
 from restante.model.publishing.message import ACTION_KIND
 
+GROUPS_HOME = 0
+"""The partition in which all groups are defined and joined: the name of an action belongs to one of them."""
+
 
 class Gone(Enum):
     """What to do when the feed no longer has what a group has not read. The texts are part of the stored format."""
@@ -23,7 +26,7 @@ class Gone(Enum):
 
 
 class Start(Enum):
-    """Where a new group begins."""
+    """Where a new group begins. The texts are part of the stored format."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -49,6 +52,10 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     made_at: int
     actions: tuple[str, ...] = ()
     paused: bool = False
+    start: Start = Start.BEGINNING
+    """Where it began: a shard that hears of it late begins there too."""
+    version: int = 0
+    """Higher with each change, also after the group was deleted and made again: shards tell an old word from a new one by it."""
 
     @property
     def wish(self) -> FeedWish:
@@ -63,16 +70,23 @@ class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     filter: GroupFilter = GroupFilter()
     actions: tuple[str, ...] = ()
+    start: Start = Start.BEGINNING
 
 
 def checked_wish(
-    name: object, *, origins: tuple[str, ...], kinds: tuple[str, ...], gone: Gone, actions: tuple[str, ...]
+    name: object,
+    *,
+    origins: tuple[str, ...],
+    kinds: tuple[str, ...],
+    gone: Gone,
+    actions: tuple[str, ...],
+    start: Start = Start.BEGINNING,
 ) -> GroupWish:
     """A wish in its one form, whatever order the caller listed names in."""
     check_filters("origin", origins)
     check_filters("kind", kinds)
     own = GroupFilter(tuple(sorted(set(origins))), tuple(sorted(set(kinds))), gone)
-    return GroupWish(name=check_group(name), filter=own, actions=check_actions(actions))
+    return GroupWish(name=check_group(name), filter=own, actions=check_actions(actions), start=start)
 
 
 def defined(
@@ -91,7 +105,7 @@ def defined(
                 group=taken[action],
             )
     if before is None:
-        return GroupRow(wish.name, wish.filter, now, wish.actions)
+        return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start)
     if before.filter != wish.filter and not change:
         raise _conflict(before)
     return msgspec.structs.replace(before, filter=wish.filter, actions=check_actions((*before.actions, *wish.actions)))
@@ -118,6 +132,10 @@ def without_action(row: GroupRow, action: str) -> GroupRow:
     if action not in row.actions:
         return row
     return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))
+
+
+def next_version(row: GroupRow, now: int) -> int:
+    return max(row.version + 1, now)
 
 
 def check_room(groups: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -141,7 +142,7 @@ class GroupTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What metrics tell of a group."""
 
     group: str
-    lags: tuple[int, ...]
+    lags: Mapping[int, int]
     """By partition."""
     members: int
     overtaken: int

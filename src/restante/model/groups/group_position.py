@@ -24,11 +24,20 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
     """When the position was written last; 0: never."""
     holder: bytes = NOBODY
     """The member that has the partition."""
+    made_at: int = 0
+    """When the group was made: one that was deleted and made again has another. 0: not noted then."""
 
 
-def begun(before: PositionRow | None, position: int) -> PositionRow:
+def begun(before: PositionRow | None, position: int, made_at: int) -> PositionRow:
     """Of a group that is made, maybe of one that was deleted before: generations go on."""
-    return PositionRow(0 if before is None else before.generation, position)
+    return PositionRow(0 if before is None else before.generation, position, made_at=made_at)
+
+
+def is_of(row: PositionRow, made_at: int) -> bool:
+    """Whether a row is of the group that was made then, and not of one that had its name before."""
+    if row.made_at:
+        return row.made_at == made_at
+    return bool(row.position or row.checkpoint_at or row.holder)
 
 
 def given(row: PositionRow, member_id: bytes, now: int) -> PositionRow:
@@ -48,7 +57,7 @@ def ended(row: PositionRow) -> PositionRow:
 
 def reset(row: PositionRow, position: int, now: int) -> PositionRow:
     """An operator decided where to go on. Who has the partition keeps it under a new generation."""
-    return PositionRow(_next_generation(row, now), position, now, row.holder)
+    return msgspec.structs.replace(row, generation=_next_generation(row, now), position=position, checkpoint_at=now)
 
 
 def checkpointed(row: PositionRow, position: int, generation: int, *, end: int, now: int) -> PositionRow:

@@ -92,6 +92,11 @@ def without(before: Membership, gone: Collection[bytes], loose: Collection[int] 
     return _settled(members, holders, loose)
 
 
+def settled(before: Membership, loose: Collection[int] = ()) -> Moved:
+    """What is free is given, as far as there is somebody to give it to."""
+    return without(before, (), loose)
+
+
 def released(before: Membership, partitions: Collection[int]) -> Moved:
     """These partitions go to their targets."""
     givings = tuple(Giving(partition, before.targets[partition]) for partition in sorted(partitions))

@@ -31,7 +31,7 @@ def worst(states: list[HealthState]) -> HealthState:
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """From where on a measure is yellow, and red; to reach a bound counts. With `red` below `yellow`, less is worse."""
+    """A bound says from where on a measure is yellow, and red; to reach it counts. With `red` below `yellow`, less is worse."""
 
     yellow: float
     red: float
@@ -44,7 +44,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ONE_IS_RED = Bound(yellow=1, red=1)
-"""For what may not happen at all: a store that stopped, a thread that died."""
+"""The bound of what may not happen at all: a store that stopped, a thread that died."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

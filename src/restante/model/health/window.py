@@ -30,5 +30,5 @@ class RateWindow:
 
 
 def mean(total: float, count: float) -> float | None:
-    """None: nothing was there to measure."""
+    """The mean; None: nothing was there to measure."""
     return total / count if count else None

@@ -76,7 +76,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runs: int
     """How many are kept."""
     schedule: str | None = None
-    """In words: `every 2 minutes`."""
+    """The schedule in words: `every 2 minutes`."""
     next_at: datetime | None = None
     """When its next turn is; None: it has none, or is running without end."""
     last: JobRun | None = None

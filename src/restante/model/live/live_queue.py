@@ -46,7 +46,7 @@ class LiveQueue:
         return self.counter
 
     def count_all(self, count: int, last: int) -> None:
-        """So many messages, of which this is the last, go out without waiting here."""
+        """Count messages that go out without waiting in the queue; `last` is the number of the last one."""
         self.counter += count
         self.last = last
 

@@ -44,7 +44,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     duplicates: int
     partitions: tuple[PartitionReceipt, ...]
     replayed: bool = False
-    """It was stored before, and this is what was answered then."""
+    """Whether the parcel was stored before, and this is what was answered then."""
     delayed: int = 0
     """How many of those accepted are kept aside until they are due."""
     skipped: int = 0

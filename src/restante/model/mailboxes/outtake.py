@@ -169,7 +169,7 @@ def _column(table: pa.Table, name: str) -> Column:
 
 
 def _text_ids(table: pa.Table) -> Column | None:
-    """None: the table is of a hub that knows none."""
+    """The ids that are texts; None: the table is of a hub that knows none."""
     return _column(table, "text_id") if "text_id" in table.column_names else None
 
 

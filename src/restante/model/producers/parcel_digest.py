@@ -37,14 +37,14 @@ _hash_of = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
 class Digests(NamedTuple):
-    """Of what the messages say, and of that with their ids."""
+    """Two digests of a parcel: of what its messages say, and of that with their ids."""
 
     content: bytes
     whole: bytes
 
 
 def digests_of_columns(columns: MessageColumns, key: int) -> Digests:
-    """Of many messages, before ids were made for those that have none."""
+    """The digests of many messages, before ids were made for those that have none."""
     digest = xxhash.xxh3_128(seed=key)
     _, properties = split(columns.properties)
     for column in _columns(columns, properties, key):
@@ -57,7 +57,7 @@ def digests_of_columns(columns: MessageColumns, key: int) -> Digests:
 
 
 def of_batch(digests: Digests, batch: bytes | None) -> Digests:
-    """Of messages that are published under a batch: under another, or none, they are something else."""
+    """The digests of messages that are published under a batch: under another batch, or none, the parcel is another one."""
     if batch is None:
         return digests
     return Digests(*(xxhash.xxh3_128_digest(digest + batch) for digest in digests))
@@ -96,7 +96,7 @@ def _lengths(column: Column, place: Hashes) -> Hashes:
 
 
 def digests_of_letters(letters: Sequence[Letter], key: int) -> Digests:
-    """Of a few messages: the same, without columns."""
+    """The digests of a few messages: the same, without columns."""
     if len(letters) == 1:
         (letter,) = letters
         said_of_itself = _ROW.pack(*_row(letter, key)) + _properties(letter) + letter.data
@@ -127,5 +127,5 @@ def _row(letter: Letter, key: int) -> tuple[int, ...]:
 
 
 def _properties(letter: Letter) -> bytes:
-    """Those alone: an id is none of them."""
+    """The digest of the properties alone: an id is none of them."""
     return unpacked(letter.properties)[1] if letter.flags & TEXT_ID else letter.properties

@@ -63,7 +63,7 @@ class Standing(Enum):
 
     NEXT = 1
     SAME_NUMBERS = 2
-    """Those of the last range: a repetition, if the messages are the same too."""
+    """The numbers are those of the last range: a repetition, if the messages are the same too."""
 
 
 def following(number: int, count: int = 1) -> int:

@@ -40,7 +40,7 @@ class Arrivals:
 
     columns: MessageColumns
     recipient_hash: Hashes
-    """Of each distinct recipient."""
+    """The hash of each distinct recipient."""
     partition: NDArray[np.int64]
     fingerprint: Hashes
 

@@ -58,9 +58,9 @@ class DueKey(NamedTuple):
     due: int
     fingerprint: int
     key: bytes
-    """Of the message's own row."""
+    """The key of the message's own row."""
     is_action: bool = False
-    """It is no mail, and nobody is told that mail of it is to come; said by the row's value."""
+    """Whether the delayed message is an action: that is no mail, so nobody is told that mail is to come. The row's value says so."""
 
     @classmethod
     def of(cls, key: bytes, value: bytes = b"") -> DueKey:

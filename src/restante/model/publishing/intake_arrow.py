@@ -1,4 +1,4 @@
-"""From Arrow columns to a draft, without a copy where the columns allow it.
+"""Makes a draft of Arrow columns, without a copy where the columns allow it.
 
 Arrow data from elsewhere may lie, so all of it is first checked to hold together. Then what it takes is bounded: views
 and dictionaries may say in a few bytes what is gigabytes when it is spelt out. Texts are taken as bytes: UTF-8 is left to

@@ -29,7 +29,7 @@ class MessageIds:
     given: NDArray[np.bool_]
     """The sender gave one that is right."""
     texts: Column | None
-    """Those that are no UUIDs, null in the other rows. None: all are UUIDs, or missing."""
+    """The ids that are no UUIDs, null in the other rows. None: all ids are UUIDs, or missing."""
 
     def united(self, other: MessageIds) -> MessageIds:
         """These, where they are given, else the others."""

@@ -1,4 +1,4 @@
-"""From messages as Python values to a draft: one pass a column, with a slow path only for what is faulty."""
+"""Makes a draft of messages that are Python values: one pass a column, with a slow path only for what is faulty."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def _is_special(message: Message) -> bool:
 
 
 def _weight(given: object, length: int) -> int | None:
-    """In KiB, at least what the data takes; of a claim check that is one."""
+    """The weight in KiB: at least what the data takes; that of a claim check is one."""
     least = -(-length // limits.KIB) or 1
     if given is None:
         return least

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # A message alone needs no columns, and who sends a single on
 HUB_ORIGIN = "restante"
 """The origin of the hub's own messages: nobody else publishes for it."""
 HEALTH_ORIGIN = "restante.health"
-"""Of the messages by which the hub checks itself: outside all counts, and in no feed."""
+"""The origin of the messages by which the hub checks itself: they are in no count, and in no feed."""
 RESERVED_ORIGINS = (HUB_ORIGIN, HEALTH_ORIGIN)
 """Nobody but the hub publishes for these."""
 NEVER = 2**63 - 1

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from restante.errors import InvalidRequest
 
 Ranges: TypeAlias = tuple[range, ...]
-"""By the number of the shard, its partitions."""
+"""The partitions of each shard, by the number of the shard."""
 
 
 def even_ranges(partition_count: int, shards: int) -> Ranges:

@@ -35,7 +35,7 @@ class RoundRow(msgspec.Struct, frozen=True, array_like=True):
     number: int
     phase: RoundPhase
     partitions: tuple[int, ...] = ()
-    """Those that have something to deliver."""
+    """The partitions that have something to deliver."""
     decided_at: int = 0
     parts: tuple[Part, ...] = ()
     """What the partitions promised."""

@@ -62,6 +62,7 @@ class Space(IntEnum):
     JOB = 61
     JOB_RUN = 62
     JOB_TABLE = 63
+    GROUP_COPY = 64
 
 
 class BlobKey(NamedTuple):

@@ -27,15 +27,15 @@ class Gathered:
     records: RecordArray
     line: NDArray[np.int64]
     recipient: Texts
-    """Of each drawer; so are origin and kind."""
+    """The recipient of each drawer; `origin` and `kind` are those of each drawer, too."""
     origin: Texts
     kind: Texts
     document_types: pa.StringArray
     media_types: pa.StringArray
     data: pa.LargeBinaryArray | None
-    """None: nobody asked for it."""
+    """The data of the rows; None: nobody asked for it."""
     properties: pa.LargeBinaryArray | None
-    """None: nobody asked for them, or there are none."""
+    """The properties of the rows; None: nobody asked for them, or there are none."""
 
     def __len__(self) -> int:
         return len(self.numbers)

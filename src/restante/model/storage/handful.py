@@ -73,7 +73,7 @@ _name_hash = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
 class _Codes(dict[int, int]):
-    """From the places of names in another table to those in this one; a name gets its place when a row first has it."""
+    """A table from the places of names in another table to those in this one; a name gets its place when a row first has it."""
 
     __slots__ = ("_names", "_other")
 
@@ -101,7 +101,7 @@ class Handful:
     def __init__(self, names: NameTable) -> None:
         self._names = names
         self._codes: dict[bytes, tuple[_Codes, ...]] = {}
-        """By the names of a segment as they are written: most segments have the same."""
+        """The codes of a segment's names, by the names as they are written: most segments have the same."""
         self._drawers: dict[tuple[bytes, int, int], _Drawer] = {}
         self.count = 0
 

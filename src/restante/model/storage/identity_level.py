@@ -66,11 +66,11 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
     identity: int
     first: int
     last: int
-    """It has the fingerprints of all stored messages from the number `first` to the number `last`."""
+    """The level has the fingerprints of all stored messages from the number `first` to the number `last`."""
     base: int
     """Entry i is of message number base + offset[i]."""
     bits: int
-    """So many upper bits of a fingerprint are its bucket."""
+    """How many upper bits of a fingerprint are its bucket."""
     parts: tuple[PartRow, ...]
 
     @property
@@ -106,7 +106,7 @@ class StoredLevel:
     """The rank of the first entry of each bucket, and at the end the number of entries."""
     shorts: NDArray[np.uint16]
     checks: tuple[NDArray[np.uint64], ...]
-    """By part, the checksums of its blocks."""
+    """The checksums of the blocks of each part."""
     part_ranks: Ranks
     """The rank of the first entry of each part, and at the end the number of entries."""
 
@@ -132,7 +132,7 @@ class PartFront(NamedTuple):
     bits: int
     first_bucket: int
     starts: NDArray[np.uint32]
-    """Of its buckets, counted from its own first entry, with the number of entries at the end."""
+    """Where the buckets begin, counted from the part's own first entry, with the number of entries at the end."""
     shorts: NDArray[np.uint16]
     checks: NDArray[np.uint64]
 
@@ -269,7 +269,7 @@ def candidates(level: StoredLevel, fingerprints: Hashes) -> tuple[Ranks, Ranks, 
 
 
 def _lower_bound(shorts: NDArray[np.uint16], low: Ranks, end: Ranks, wanted: NDArray[np.int32]) -> Ranks:
-    """In each stretch low to end, where the shorts, which ascend there, reach what is wanted."""
+    """Where the shorts reach what is wanted, in each stretch low to end, in which they ascend."""
     last = max(len(shorts) - 1, 0)
     for _ in range(int((end - low).max(initial=0)).bit_length()):
         middle = (low + end) >> 1
@@ -293,7 +293,7 @@ class BlockStretch(NamedTuple):
     offset: int
     length: int
     rank: int
-    """Of its first entry."""
+    """The rank of the part's first entry."""
     size: int
 
 

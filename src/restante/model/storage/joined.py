@@ -40,7 +40,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.drawers: dict[_Key, list[_Line]] = {}
-        """Of each cabinet its lines, with rows and places as they are counted over all segments."""
+        """The lines of each cabinet, with rows and places as they are counted over all segments."""
         self.records: list[bytes] = []
         self.properties: list[bytes] = []
         self.data: list[bytes] = []

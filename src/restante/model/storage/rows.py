@@ -106,7 +106,7 @@ class StoredRows:
     document_types: pa.StringArray
     media_types: pa.StringArray
     properties: pa.LargeBinaryArray | None
-    """None: no message has any."""
+    """The properties of the messages; None: no message has any."""
     data: pa.LargeBinaryArray
 
     def __len__(self) -> int:

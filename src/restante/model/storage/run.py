@@ -30,7 +30,7 @@ class RunState(IntEnum):
     FEED = 2
     """Merged into a shelf; kept because the feed reads it in number order."""
     STAGED = 3
-    """Of an open consignment: it has no numbers yet, and nobody sees it."""
+    """A run of an open consignment: it has no numbers yet, and no reader sees it."""
 
 
 class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
@@ -155,7 +155,7 @@ class Run:
         segments: Sequence[Segment | bytes | LoadSegment],
         recipients: frozenset[int] | None = None,
     ) -> Run:
-        """Of each segment what is known of it, the front that this process has just encoded, or how it is read."""
+        """A stored run, given what is known of each segment: the front that this process has just encoded, or how it is read."""
         stored = [
             StoredSegment(BlobKey(partition, place.blob), row.first, segment, row.published_at)
             for place, segment in zip(row.segments, segments, strict=True)

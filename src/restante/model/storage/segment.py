@@ -316,7 +316,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
 
 
 def unreadable(rows: int) -> Segment:
-    """In the place of a segment whose front makes no sense: one damaged drawer, of anybody."""
+    """What stands in the place of a segment whose front makes no sense: one damaged drawer, of any recipient."""
     lines, empty = np.zeros(1, DRAWER), memoryview(b"")
     names, texts = Names([""], [""], [], []), strings(np.zeros(2, np.int32), b"")
     checks, damaged = np.zeros(0, np.uint64), np.ones(1, np.bool_)

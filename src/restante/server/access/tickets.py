@@ -24,11 +24,11 @@ class Ticket(NamedTuple):
     """The header of the token; None at a hub that asks for none."""
     recipient: str
     expires_at: float
-    """By the clock of `Tickets`."""
+    """When the ticket expires, by the clock of `Tickets`."""
 
 
 class Tickets:
-    """Those that have not expired. Used from the event loop only.
+    """The tickets that have not expired. Used from the event loop only.
 
     The clock only goes forward, as `time.monotonic` does: a ticket must not live longer because the system's time is set back.
     """

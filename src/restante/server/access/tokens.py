@@ -139,7 +139,7 @@ class TokenFile:
         return secret
 
     def revoke(self, identity: str, *, now: datetime | None = None) -> Token:
-        """From now on it is worth nothing here, and within a second in a hub that is running. Again is no error."""
+        """Revoke a token: it is worth nothing here from now on, and within a second in a hub that is running. A second call is no error."""
         self.find(identity)  # Where there is no such token, nothing is changed, and no lock left.
         with self._changing() as tokens:
             token = _found(tokens, identity)

@@ -46,7 +46,7 @@ _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 """What a browser says in `Sec-Fetch-Site` when another page sent it; another port of this machine is the same site."""
 _DATA = b"/v1/"
 _METHODS = b"GET, POST, PUT, DELETE"
-"""Those of all routes."""
+"""The methods of all routes."""
 _VARY = (b"vary", b"origin")
 _REMEMBER_SECONDS = b"600"
 _ONCE = frozenset({b"authorization", b"host", b"origin", b"content-type"})

@@ -10,10 +10,10 @@ import msgspec
 from restante import limits
 from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.live.socket_line import CLOSE_CODES
-from restante.server.openapi import live as events
 from restante.server.openapi import problems
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.openapi.places import MESSAGE_ID
+from restante.server.openapi.routes import live as events
 from restante.server.openapi.schemas import ID
 from restante.wire import live
 

@@ -6,7 +6,7 @@ from restante.limits import SEND_MESSAGES_MAX
 from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.openapi import problems
 from restante.server.openapi.parts import Schema, of_schema
-from restante.server.openapi.publishing import LINK
+from restante.server.openapi.routes.publishing import LINK
 from restante.server.openapi.schemas import BINARY, TEXT, UUID, record
 
 _NUMBER: Schema = {"type": "integer", "description": "The client's own; it comes back with the answer."}

@@ -96,7 +96,7 @@ async def read_json(
 
 
 async def read_nothing(desk: Desk, exchange: Exchange) -> None:
-    """For a route that takes no body. One that says nothing may come; a field in it is unknown, and is named."""
+    """Read the body of a route that takes none. A body that says nothing may come; a field in it is unknown, and is named."""
     if exchange.raw(b"content-length") in (None, b"0") and exchange.raw(b"transfer-encoding") is None:
         return
     body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)

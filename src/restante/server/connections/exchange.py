@@ -70,7 +70,7 @@ class Exchange:
         """What stands in the path in place of the names of its route."""
         self.status = 0
         self.code = ""
-        """Of the problem that was the answer."""
+        """The code of the problem that was the answer."""
         self.sent_bytes = 0
         self._receive = receive
         self._send = send
@@ -79,7 +79,7 @@ class Exchange:
         self.correlation_id = correlation_id_of(self._headers.get(CORRELATION_ID))
         self.grant: Grant = NOTHING
         self.roles: frozenset[Role] | None = None
-        """Those of its route: the caller had one of them when it was let in."""
+        """The roles of the request's route: the caller had one of them when it was let in."""
         self.came_at = 0.0
         """When its body had come, by the clock of `time.monotonic`."""
         self.beside: Headers = ()

@@ -30,7 +30,7 @@ class FrameOrder:
         self._lanes: dict[int, _Lane] = {}
 
     def ahead(self, partition: int | None, producer: ProducerNumbers | None) -> list[Publishing]:
-        """Those that the next frame must not overtake."""
+        """The frames that the next frame must not overtake."""
         if not self._lanes:
             return []
         if partition is None:

@@ -29,7 +29,7 @@ from restante.server.connections.short_way import (
     ShortWays,
 )
 from restante.server.connections.whole_body import WholeBody
-from restante.server.metrics import Metrics
+from restante.server.health.metrics import Metrics
 from restante.settings import ServerSettings
 from restante.wire import media
 from restante.wire.problems import problem_of
@@ -38,7 +38,7 @@ SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
 _SHORT_ANSWERS_MAX = 64
-"""Of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
+"""So many answers of one connection are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -60,9 +60,9 @@ class HttpConnection(HttpToolsProtocol):
         self._within = False
         """A request has begun, and has not come whole."""
         self._header_bytes = 0
-        """Of headers that have not come whole."""
+        """How many bytes have come of a header that is not whole yet."""
         self._named_bytes = 0
-        """Of the request line and of headers that have come whole."""
+        """How many bytes the request line and the whole headers take."""
         self._body_bytes = 0
         self._beside_bytes = 0
         """Since the body last went on: of trailers, and of what stands beside the length of a chunk."""
@@ -78,10 +78,10 @@ class HttpConnection(HttpToolsProtocol):
         self._short_body = b""
         """What has come of the body of a request that goes the short way."""
         self._short_answers: deque[ShortAnswer] = deque()
-        """Of requests that went past the application, in their order; those that are not there yet are waited for."""
+        """The answers of requests that went past the application, in the order of the requests; an answer that is not there yet is waited for."""
         self._last_was_short = False
         self._latest_head: PlainHead | None = None
-        """Of the request that came whole last, if it went the short way."""
+        """The head of the request that came whole last, if that went the short way."""
         self._closes = False
         """The connection is closed after the answers that are waited for."""
         self._paused: float | None = None

@@ -33,7 +33,7 @@ class Room:
         self.publish_bytes = 0
         self.reads = 0
         self.waits = dict.fromkeys(Wait, 0)
-        """Those who wait for something; they hold nothing but their connection."""
+        """How many requests wait, by what they wait for; they hold nothing but their connection."""
         self.refused = 0
 
     def publish(self) -> PublishRoom:

@@ -19,7 +19,7 @@ class PlainHead(NamedTuple):
 
     way: ShortWay
     size: int
-    """Of its body."""
+    """The length of the body."""
     place: tuple[str, ...]
     """The names in its path."""
     given: Mapping[bytes, bytes]

@@ -1,44 +1,102 @@
-"""Actions cut by the mailboxes of the things that they concern, and looked for where they may be."""
+"""Actions cut by the mailboxes of the things that they concern, and looked for where they may be; poison of all shards."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import time
+from collections.abc import Sequence
 
 import msgspec
 
-from restante.calls.actions import ReadAction, ReportEach, ReportOutcomes, SendAction, SendActions
-from restante.cluster.shard_lines import ShardLines
-from restante.errors import ActionUnknown, RestanteError
-from restante.model.access.access import Grant
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportEach,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
+from restante.cluster.shard_lines import ShardLines, is_silent
+from restante.errors import (
+    ActionUnknown,
+    GroupUnknown,
+    InvalidRequest,
+    PartlyAnswered,
+    PartlyStored,
+    RestanteError,
+)
+from restante.limits import ACTIONS_AT_ONCE_MAX
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import (
     AcceptedAction,
     AcceptedActions,
     ActionStatus,
     OutcomesReported,
     PartitionReported,
+    PoisonedAction,
+    PoisonPage,
     reported,
 )
-from restante.model.actions.wanted_action import WantedAction
+from restante.model.actions.wanted_action import WantedAction, check_expires_in
+from restante.model.columns.few_ids import made_ids
+from restante.model.groups.group import GROUPS_HOME
+from restante.model.groups.group_names import check_action
+from restante.model.mailboxes.page_size import page_size
 
 
 async def send_action(lines: ShardLines, call: SendAction, caller: Grant) -> ActionStatus:
-    return await lines.call(lines.of_name(call.wanted.concerns), call, caller)
+    (wanted,) = _with_ids([call.wanted])
+    return await lines.call(lines.of_name(wanted.concerns), msgspec.structs.replace(call, wanted=wanted), caller)
+
+
+def _with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
+    """Ids are made here, so that the call may be carried again."""
+    made = iter(made_ids(sum(one.id is None for one in wanted), os.urandom, time.time_ns() // 1_000_000))
+    return [one if one.id is not None else msgspec.structs.replace(one, id=next(made)) for one in wanted]
 
 
 async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> AcceptedActions:
-    """Each shard accepts its own, all of them or none."""
-    rows: dict[int, list[int]] = {}
-    wanted: list[WantedAction] = list(call.wanted)
+    """What is wrong with one refuses all, as far as the door can tell; then each shard accepts its own, all of them or none."""
+    if not 0 < len(call.wanted) <= ACTIONS_AT_ONCE_MAX:
+        return await lines.call(0, call, caller)  # which says so
+    for one in call.wanted:
+        check_action(one.action)
+        check_expires_in(one.expires_in)
+    wanted, rows = _with_ids(call.wanted), dict[int, list[int]]()
     for row, one in enumerate(wanted):
         rows.setdefault(lines.of_name(one.concerns), []).append(row)
-    if len(rows) <= 1:
-        return await lines.call(next(iter(rows), 0), call, caller)
     parts = {shard: msgspec.structs.replace(call, wanted=[wanted[row] for row in own]) for shard, own in rows.items()}
-    answers = await asyncio.gather(*(lines.call(shard, part, caller) for shard, part in parts.items()))
+    sends = (lines.call(shard, part, caller) for shard, part in parts.items())
+    outcomes = await asyncio.gather(*sends, return_exceptions=True)
     found: dict[int, AcceptedAction] = {}
-    for own, answer in zip(rows.values(), answers, strict=True):
-        found.update(zip(own, answer.actions, strict=True))
+    for own, answer in zip(rows.values(), outcomes, strict=True):
+        if isinstance(answer, AcceptedActions):
+            found.update(zip(own, answer.actions, strict=True))
+    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failed:
+        raise _failure(failed, call, [found[row] for row in sorted(found)])
     return AcceptedActions(actions=tuple(found[row] for row in range(len(wanted))))
+
+
+def _failure(failed: Sequence[BaseException], call: SendActions, accepted: Sequence[AcceptedAction]) -> BaseException:
+    """What was refused goes before what was not answered; either with what is accepted all the same."""
+    known = [error for error in failed if isinstance(error, RestanteError)]
+    if len(known) < len(failed):
+        return next(error for error in failed if not isinstance(error, RestanteError))
+    refused = sorted([error for error in known if not is_silent(error)], key=lambda error: type(error).retriable)
+    if refused or not accepted:
+        gravest = (refused or known)[0]
+        if accepted:
+            gravest.details["accepted"] = [one.id for one in accepted]
+        return gravest
+    kind = PartlyAnswered if all(one.id is not None for one in call.wanted) else PartlyStored
+    return kind(
+        f"{len(failed)} of the shards did not answer in time, the others have accepted theirs.",
+        accepted=[one.id for one in accepted],
+    )
 
 
 async def read_action(lines: ShardLines, call: ReadAction, caller: Grant) -> ActionStatus:
@@ -52,11 +110,58 @@ async def read_action(lines: ShardLines, call: ReadAction, caller: Grant) -> Act
     known = [one for one in outcomes if isinstance(one, ActionStatus)]
     if others:
         raise others[0]
+    if len(known) > 1:
+        text = f"Several actions have the id {call.action_id!r}: say which thing it concerns, with concerns=…"
+        raise InvalidRequest(text, parameter="concerns")
     if len(known) == 1 and call.wait > 0 and not known[0].is_final:
         return await read_action(lines, msgspec.structs.replace(call, concerns=known[0].concerns), caller)
     if not known:
         raise next(one for one in outcomes if isinstance(one, RestanteError))
     return known[0]
+
+
+async def list_poison(lines: ShardLines, call: ListPoison, caller: Grant) -> PoisonPage:
+    """By partition: shard by shard, from where the last page ended."""
+    size, found = page_size(call.limit), list[PoisonedAction]()
+    first = _first_shard(lines, call.after)
+    unknown: GroupUnknown | None = None
+    for shard in range(first, len(lines.lines)):
+        room = size - len(found)
+        part = msgspec.structs.replace(call, limit=max(1, room), after=call.after if shard == first else None)
+        try:
+            page = await lines.call(shard, part, caller)
+        except GroupUnknown as error:  # of a group that was deleted, some shards may still have poison
+            unknown = error
+            continue
+        found += page.poison[:room]
+        if page.next is not None or (not room and page.poison):
+            return PoisonPage(poison=tuple(found), next=f"{found[-1].partition}-{found[-1].sequence_number}")
+    if unknown is not None and not found and call.after is None:
+        raise unknown
+    return PoisonPage(poison=tuple(found), next=None)
+
+
+def _first_shard(lines: ShardLines, after: str | None) -> int:
+    """That of the partition that the token names. The first refuses what is no token."""
+    partition = (after or "0").partition("-")[0]
+    is_number = partition.isascii() and partition.isdecimal() and len(partition) < 10
+    return lines.of_partition(int(partition)) if is_number and int(partition) < lines.partition_count else 0
+
+
+async def change_poison(lines: ShardLines, call: RepeatPoison | GiveUpPoison, caller: Grant) -> ActionStatus | None:
+    """Where its thing is; if it is nowhere, the home of groups says what is wrong."""
+    shard = lines.of_partition(GROUPS_HOME)
+    if call.concerns is not None:
+        shard = lines.of_name(call.concerns)
+    else:
+        try:
+            found = await read_action(lines, ReadAction(call.action_id), EVERYTHING)
+            shard = lines.of_name(found.concerns)
+        except (ActionUnknown, InvalidRequest) as error:
+            if isinstance(error, InvalidRequest) and error.details.get("parameter") == "concerns":
+                raise
+    answer: ActionStatus | None = await lines.call(shard, call, caller)
+    return answer
 
 
 async def report_each(lines: ShardLines, call: ReportEach, caller: Grant) -> OutcomesReported:

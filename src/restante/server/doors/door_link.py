@@ -21,8 +21,10 @@ from restante.calls.call import Answer, Call
 from restante.calls.consignments import StageParcel
 from restante.calls.homes import home_of_call
 from restante.calls.mailboxes import PartitionOf
+from restante.calls.nodes import DrainNode, ReadNodes
 from restante.calls.publishing import Publish
 from restante.calls.shards import ShardCall
+from restante.cluster.node_directory import NodeDirectory, ShardProcesses
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
@@ -32,6 +34,7 @@ from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
+from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.storage.partition import partition_of
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import read_action, report_each, send_action, send_actions
@@ -49,8 +52,15 @@ _THREADS_MAX = 32
 class DoorLink:
     """The asynchronous link of a door. Nothing is kept here that could be lost."""
 
-    def __init__(self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        lines: ShardLines,
+        settings: Settings,
+        claim_checks: frozenset[str] | None = None,
+        directory: NodeDirectory | None = None,
+    ) -> None:
         self.lines = lines
+        self.directory = directory or ShardProcesses(lines)
         self.cut = PublishCut(lines, settings, claim_checks)
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
@@ -173,6 +183,14 @@ async def _partition_of(link: DoorLink, call: PartitionOf) -> int:
     return await link.lines.call(0 if home is None else link.lines.of_partition(home), call, link.caller)
 
 
+async def _nodes(link: DoorLink, _: ReadNodes) -> NodeMap:
+    return await link.directory.read(link.caller)
+
+
+async def _drain(link: DoorLink, call: DrainNode) -> NodeDrain:
+    return await link.directory.drain(call)
+
+
 _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] = {
     Publish: _publish,
     StageParcel: _stage,
@@ -185,4 +203,6 @@ _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] =
     OpenBatch: _open_batch,
     AddItems: _add_items,
     PartitionOf: _partition_of,
+    ReadNodes: _nodes,
+    DrainNode: _drain,
 }

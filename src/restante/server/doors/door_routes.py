@@ -23,6 +23,11 @@ _HERE = frozenset(
         "/v1/groups/{group}/outcomes",
         "/v1/sources/{source}",
         "/v1/sources/{source}/reset",
+        "/v1/groups/{group}",
+        "/v1/groups/{group}/members/{member}/next",
+        "/v1/groups/{group}/poison",
+        "/v1/groups/{group}/poison/{id}",
+        "/v1/groups/{group}/poison/{id}/again",
     }
 )
 """Routes that name one thing, and that a door answers all the same: it splits or gathers, or knows."""
@@ -43,10 +48,6 @@ def _batch(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
 
 def _consignment(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
     return lines.of_name(exchange.place["consignment"].lower())
-
-
-def _group(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
-    return lines.of_name(exchange.place["group"])
 
 
 def _first(lines: ShardLines, _: Exchange, __: bytes) -> int:
@@ -85,6 +86,6 @@ _BY_NAME: tuple[tuple[str, Choice], ...] = (
     ("partition", _partition),
     ("batch", _batch),
     ("consignment", _consignment),
-    ("group", _group),
+    ("group", _first),
 )
-"""The first that stands in the path counts: what a group has in a partition is that partition's."""
+"""The first that stands in the path counts: what a group has in a partition is that partition's. All groups have one home."""

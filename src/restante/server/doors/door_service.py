@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from restante.cluster.node_directory import NodeDirectory
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
 from restante.server.access.gate import gate_of
@@ -17,11 +18,12 @@ from restante.server.connections.protocol import HttpConnection
 from restante.server.desk import Counter
 from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_link import DoorLink
+from restante.server.doors.door_publish import DoorShortRoutes
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
+from restante.server.health.hub_metrics import DoorMetrics
+from restante.server.health.metrics import Metrics
 from restante.server.http_server import HttpServer
-from restante.server.hub_metrics import DoorMetrics
-from restante.server.metrics import Metrics
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
 
@@ -69,9 +71,10 @@ class DoorService(HttpServer):
         url: str,
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
+        directory: NodeDirectory | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks)
+        self.link = DoorLink(lines, settings, claim_checks, directory)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics))
         self._upstreams = [
@@ -87,6 +90,7 @@ class DoorService(HttpServer):
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
         self.server.announce = started
         self.server.before_announcing = self._ready
+        self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
         try:
             await self.serve()
         finally:

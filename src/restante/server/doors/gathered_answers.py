@@ -15,7 +15,7 @@ from restante.model.health.tree import HealthNode
 from restante.model.mailboxes.page_size import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
-from restante.server.rates import RateHistory
+from restante.server.health.rates import RateHistory
 from restante.server.routes.health import Check, Health
 from restante.server.routes.live_clients import LiveClientPage
 

@@ -14,11 +14,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
 from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
-from restante.calls.groups import ListGroups
+from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext
 from restante.calls.mailboxes import ListPartitions, ListRecipients
+from restante.calls.nodes import ListRounds
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
@@ -26,10 +28,12 @@ from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
-from restante.model.groups.group_answers import GroupPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.page_size import page_size
+from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source_answers import SourcePage, SourceStatus
+from restante.server.doors.action_parts import change_poison, list_poison
+from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next
 
 T = TypeVar("T")
 Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
@@ -82,12 +86,6 @@ async def _consignments(lines: ShardLines, call: ListConsignments, caller: Grant
     pages = await lines.all(call, caller)
     chosen, left = _first([page.consignments for page in pages], call.limit, lambda own: own.id, newest=True)
     return ConsignmentPage(consignments=chosen, next=chosen[-1].id if left or _more(pages) else None)
-
-
-async def _groups(lines: ShardLines, call: ListGroups, caller: Grant) -> GroupPage:
-    pages = await lines.all(call, caller)
-    chosen, left = _first([page.groups for page in pages], call.limit, lambda own: own.group)
-    return GroupPage(groups=chosen, next=chosen[-1].group if left or _more(pages) else None)
 
 
 def _first(
@@ -179,12 +177,22 @@ async def _delete_source(lines: ShardLines, call: DeleteSource, caller: Grant) -
     await _of_those_who_know(lines, call, caller)
 
 
+async def _rounds(lines: ShardLines, call: ListRounds, caller: Grant) -> RoundsInDoubt:
+    return all_doubts(await lines.all(call, caller))
+
+
 GATHERED: Mapping[type[Call[Any]], Gathering] = {
     ListRecipients: _recipients,
     ListPartitions: _partitions,
     ListBatches: _batches,
     ListConsignments: _consignments,
-    ListGroups: _groups,
+    ListGroups: list_groups,
+    ReadGroup: read_group,
+    DefineGroup: define_group,
+    ReadNext: read_next,
+    ListPoison: list_poison,
+    RepeatPoison: change_poison,
+    GiveUpPoison: change_poison,
     ListSources: _sources,
     ReadSource: _source,
     ResetSource: _reset_source,
@@ -194,5 +202,6 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,
+    ListRounds: _rounds,
 }
 """By the type of a call, how all shards answer it together."""

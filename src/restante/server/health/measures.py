@@ -12,7 +12,7 @@ from restante.hub.engine.health_sources import HealthSources, Measure
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
 from restante.model.health.window import RateWindow, mean
-from restante.server.metrics import ApiTotals
+from restante.server.health.metrics import ApiTotals
 
 ServerTask = asyncio.Future[None]
 

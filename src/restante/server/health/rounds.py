@@ -40,10 +40,10 @@ class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
 
     tree: HealthTree
     problems: dict[str, str | None]
-    """Of each check of `/healthz` that was made in this round, what is wrong."""
+    """What is wrong, for each check of `/healthz` that was made in this round."""
     took_ms: dict[str, float]
     ended_at: float
-    """By the clock of `time.monotonic`."""
+    """When the round ended, by `time.monotonic`."""
 
 
 class HealthRounds:

@@ -82,7 +82,7 @@ class LiveConnection:
         """Something new has come during the replay: history has to be read once more."""
         self.start_replay: Callable[[LiveConnection], None] = lambda _: None
         self.ending = False
-        """It is told to go: it gets what waits, and nothing else."""
+        """Whether the connection was told to go: it gets what waits, and nothing else."""
         self.closed = False
         """The last frame has been written."""
         self._line = line

@@ -31,7 +31,7 @@ _END = b"}"
 _LENGTH_MIN, _LENGTH_MAX = 126, 65_535
 
 Found = dict[str, LiveRows | None]
-"""By recipient its messages; None if its connections have to read them from history."""
+"""The messages of each recipient; None if its connections have to read them from history."""
 
 
 def parcel_rows(item: Shipped, listened: NDArray[np.uint64], counters: Mapping[str, int]) -> Found:
@@ -54,7 +54,7 @@ def parcel_rows(item: Shipped, listened: NDArray[np.uint64], counters: Mapping[s
 
 
 def _crowded(columns: MessageColumns, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """By recipient, whether it has so much at once that it is better read from history."""
+    """Whether each recipient has so much at once that it is better read from history."""
     many = len(columns.recipient.values)
     counts = np.bincount(codes, minlength=many)
     sizes = np.diff(offsets_of(columns.data))[rows]

@@ -85,7 +85,7 @@ class ConnectedClients:
             )
 
     def join(self, connection: LiveConnection) -> None:
-        """From now on it gets what is committed."""
+        """Let a connection join: from now on it gets what is committed."""
         connection.start_replay = self.replays.start
         self._connections.setdefault(connection.recipient, []).append(connection)
         self._count += 1
@@ -126,7 +126,7 @@ class ConnectedClients:
     # What commits bring
 
     def _take(self, mail: Sequence[Mail]) -> None:
-        """In the committer's thread."""
+        """Take what a commit stored; called in the committer's thread."""
         if self._connections and self._loop is not None:
             with suppress(RuntimeError):  # the loop has gone, and with it everybody who was connected
                 self._loop.call_soon_threadsafe(self._arrived, mail, time.perf_counter())

@@ -34,7 +34,7 @@ class Page(NamedTuple):
     position: int
     more: bool
     fitting: int = LIVE_REPLAY_MESSAGES
-    """About so many messages like these make a page."""
+    """About how many messages like these make a page."""
 
 
 class Replays:

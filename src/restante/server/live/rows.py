@@ -16,7 +16,7 @@ class LiveRows:
     numbers: Sequence[int]
     texts: Sequence[bytes]
     size: int
-    """Of the texts, in bytes."""
+    """How many bytes the texts take."""
     framed: dict[tuple[Framing, int], bytes] = field(default_factory=dict)
     """What was made of them for connections that count alike."""
 
@@ -31,7 +31,7 @@ class LiveRows:
         return zip(self.numbers, self.texts, strict=True)
 
     def in_frames(self, framing: Framing, counter: int) -> bytes:
-        """In frames that are counted after this number."""
+        """The rows in frames that are counted after this number."""
         key = (framing, counter)
         found = self.framed.get(key)
         if found is None:

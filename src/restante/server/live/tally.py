@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.model.live.live_queue import LiveQueue
-from restante.server.metrics import Durations
+from restante.server.health.metrics import Durations
 
 
 class LiveTally:
@@ -22,7 +22,7 @@ class LiveTally:
         self._dropped = 0
         self._gaps = 0
         self.latency = Durations()
-        """From the commit until it has been written to its connections, or put into their queues."""
+        """Seconds from the commit until a message was written to its connections, or put into their queues."""
 
     def left(self, queue: LiveQueue) -> None:
         """A connection has ended: what it counted stays."""

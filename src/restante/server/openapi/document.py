@@ -10,30 +10,28 @@ import msgspec
 
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.access.access import Role
-from restante.server.openapi import (
+from restante.server.openapi import headers, places, problems, schemas
+from restante.server.openapi.examples import Example, examples
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
+from restante.server.openapi.routes import (
+    actions,
+    backplane,
     batches,
     consignments,
     feed,
     groups,
-    headers,
     health,
+    jobs,
     live,
     mailboxes,
     messages,
+    nodes,
     pages,
     partitions,
-    places,
-    problems,
     producers,
     publishing,
-    schemas,
     upkeep,
 )
-from restante.server.openapi.actions import action_routes
-from restante.server.openapi.backplane import backplane_routes
-from restante.server.openapi.examples import Example, examples
-from restante.server.openapi.jobs import job_routes
-from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
 from restante.wire import media
 
@@ -45,13 +43,14 @@ SUBJECTS: tuple[Subject, ...] = (
     batches.SUBJECT,
     producers.SUBJECT,
     producers.SOURCES_SUBJECT,
-    backplane_routes.SUBJECT,
+    backplane.SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
-    action_routes.SUBJECT,
-    job_routes.SUBJECT,
+    actions.SUBJECT,
+    jobs.SUBJECT,
     partitions.SUBJECT,
+    nodes.SUBJECT,
     upkeep.ACCESS,
     upkeep.SUBJECT,
     health.SUBJECT,

@@ -188,6 +188,12 @@ ADVICE: dict[str, Advice] = {
         "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
         ("id", "action", "group"),
     ),
+    "node_unknown": Advice("There is no such node.", "`GET /v1/nodes` lists them.", ("node",)),
+    "last_node": Advice(
+        "It is the only node: nobody could take its shards. Nothing was changed.",
+        "Start another node first.",
+        ("node",),
+    ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",
@@ -226,8 +232,10 @@ ADVICE: dict[str, Advice] = {
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
     "not_owner": Advice(
-        "The hub's lease of its store has ended: it could not renew it, or another hub has taken over. Nothing was changed.",
-        _AGAIN,
+        "Another node has the partition, or this one's lease has ended: it could not renew it, or another has taken over. Nothing "
+        "was changed.",
+        f"{_AGAIN} If `owner` is named, there; `GET /v1/nodes` says who has what.",
+        ("partition", "owner"),
     ),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
     "storage_full": Advice(

@@ -47,12 +47,12 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
-from restante.server.openapi import added_schemas
-from restante.server.openapi.actions import action_schemas
+from restante.server.health.rates import RateHistory
+from restante.server.openapi import action_schemas, added_schemas
 from restante.server.openapi.parts import Schema, of_schema
-from restante.server.rates import RateHistory
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
@@ -369,6 +369,9 @@ _VALUES = (
     JobRun,
     ReportJobBody,
     Place,
+    NodeMap,
+    NodeDrain,
+    RoundsInDoubt,
     Removed,
     Done,
     Health,

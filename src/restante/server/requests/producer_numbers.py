@@ -56,7 +56,7 @@ def _plain(
 
 
 def refuse_numbers(exchange: Exchange) -> None:
-    """For a publish to any partition: numbers would mean nothing there."""
+    """Refuse numbers of a publish to any partition: they would mean nothing there."""
     _refuse_made_anew(exchange)
     for name, key in _KEYS.items():
         if exchange.header(key) is not None:

@@ -156,7 +156,7 @@ async def leave(desk: Desk, exchange: Exchange) -> None:
 
 
 async def heartbeat(desk: Desk, exchange: Exchange) -> None:
-    """It takes no room: a busy hub must not end the leases of those that it keeps busy."""
+    """Renew a member's lease. A heartbeat takes no room: a busy hub must not end the leases of members that it keeps busy."""
     sent = await read_request(desk, exchange, HeartbeatBody)
     call = SendHeartbeat(_group_of(exchange), _member_of(exchange), sent.running)
     await exchange.json(200, await desk.link_of(exchange.grant).call(call), headers=_NO_STORE)

@@ -37,7 +37,7 @@ class Pages:
             Route("GET", "/docs", self._show_routes, ANYBODY),
             Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
         )
-        """Those of the pages themselves."""
+        """The routes of the pages themselves."""
         self._all = (*others, *self.routes)
 
     @cached_property

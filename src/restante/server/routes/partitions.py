@@ -8,10 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from restante.calls.mailboxes import ListPartitions, PartitionOf
+from restante.calls.nodes import ReadNodes
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import PartitionStatus
 from restante.model.mailboxes.page_size import page_size
+from restante.model.shards.node_answers import placed
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.route_table import Route
@@ -35,7 +37,9 @@ async def partitions(desk: Desk, exchange: Exchange) -> None:
     found = await desk.link.call(ListPartitions())
     page = found[start : start + size]
     following = str(page[-1].partition) if page and start + size < len(found) else None
-    await exchange.json(200, {"partitions": [_shown(desk, status) for status in page], "next": following})
+    owners = placed(await desk.link.call(ReadNodes()), desk.url)
+    shown = [_shown(status, owners.owner_of(status.partition)) for status in page]
+    await exchange.json(200, {"partitions": shown, "next": following})
 
 
 async def partition(desk: Desk, exchange: Exchange) -> None:
@@ -44,7 +48,7 @@ async def partition(desk: Desk, exchange: Exchange) -> None:
     status = next((own for own in found if own.partition == number), None)
     if status is None:
         raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {found[-1].partition}.")
-    await exchange.json(200, _shown(desk, status))
+    await exchange.json(200, _shown(status, desk.url))
 
 
 async def partition_of(desk: Desk, exchange: Exchange) -> None:
@@ -52,8 +56,8 @@ async def partition_of(desk: Desk, exchange: Exchange) -> None:
     await exchange.json(200, Place(number, desk.url))
 
 
-def _shown(desk: Desk, status: PartitionStatus) -> dict[str, object]:
-    return msgspec.structs.asdict(status) | {"owner": desk.url}
+def _shown(status: PartitionStatus, owner: str | None) -> dict[str, object]:
+    return msgspec.structs.asdict(status) | {"owner": owner or ""}
 
 
 _LOOKING = frozenset({Role.PUBLISHER, Role.READER})

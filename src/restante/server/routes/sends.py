@@ -14,7 +14,7 @@ import msgspec
 from restante.calls.publishing import Publish
 from restante.errors import Internal, InvalidRequest, RestanteError
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import SENDS_BYTES_MAX, SENDS_MAX
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import Receipt
@@ -56,7 +56,7 @@ class SendsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class _Send(NamedTuple):
     content: bytes
     letters: Sequence[Letter] | None
-    """None: something about it is not plainly right, and the rules are to say what."""
+    """The letters of a send; None: something about it is not plainly right, and the rules are to say what."""
 
 
 _Waiting = asyncio.Future[CommitRequest[Receipt]]

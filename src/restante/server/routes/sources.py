@@ -23,7 +23,7 @@ class ResetSourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     position: Number | None
     partition: Number | None = None
-    """In one partition; left out: in all that know the source."""
+    """The partition to reset; left out: all partitions that know the source."""
 
 
 async def show(desk: Desk, exchange: Exchange) -> None:

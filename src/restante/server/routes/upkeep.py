@@ -1,4 +1,4 @@
-"""For operators: filing, expiry and retention now, and a backup of everything."""
+"""The routes for operators: filing, expiry and retention now, and a backup of everything."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import Acknowledged
 from restante.server.connections.short_way import PlainHead

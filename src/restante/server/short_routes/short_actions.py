@@ -14,7 +14,7 @@ from restante.hub.door.short_actions import (
     report_soon,
     stored_status,
 )
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.actions.action_kind import CORRELATION_PROPERTY

@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from restante.calls.mailboxes import Dequeue
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Dequeued
 from restante.server.connections.short_way import PlainHead

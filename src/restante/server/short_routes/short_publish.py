@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -41,13 +41,13 @@ class ShortPublish(ShortRoute[Receipt]):
         return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
-        return self._publish(grant, body, listener)
+        return self.publish(grant, body, listener)
 
     def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
         publishing.count_stored(self.desk, request.answer())
         self.desk.metrics.publish(seconds)
 
-    def _publish(
+    def publish(
         self,
         grant: Grant,
         body: bytes,
@@ -55,6 +55,7 @@ class ShortPublish(ShortRoute[Receipt]):
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
     ) -> bool:
+        """Have the messages of a body stored; False if the application is to look at it."""
         letters = plain_letters(body)
         if letters is not None:
             read = partial(plain_messages, body)
@@ -82,4 +83,4 @@ class ShortParcel(ShortPublish):
         numbers = plain_numbers(head.given)
         if numbers is None and not NUMBER_HEADERS.isdisjoint(head.given):
             return False
-        return self._publish(grant, body, listener, int(head.place[0]), numbers)
+        return self.publish(grant, body, listener, int(head.place[0]), numbers)

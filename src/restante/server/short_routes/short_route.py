@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from restante.errors import Internal, RestanteError
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.limits import PASS_LOOK_SECONDS
 from restante.model.access.access import Grant, Role
 from restante.server.access.web_access import WebAccess
@@ -54,7 +54,7 @@ SPECIAL_HEADERS = frozenset(
 JSON_TYPE = b"application/json"
 _NO_ROLES: frozenset[Role] = frozenset()
 _DIGITS_MAX = 9
-"""Of a length that is worth reading."""
+"""A length with more digits than this is not read."""
 _log = logging.getLogger("restante.server")
 _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
@@ -176,7 +176,7 @@ class ShortRoute(ABC, Generic[R]):
     def _taken(
         self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
     ) -> PendingAnswer[R] | None:
-        if self.desk.hub.crowded:
+        if self.desk.crowded:
             return None
         answer = PendingAnswer(self, head, grant, connection, now)
         try:

@@ -51,7 +51,7 @@ class _Plan:
     type: DataType
     convert: Convert
     is_plain: bool = False
-    """Nothing is made of it."""
+    """Whether nothing is made of the document."""
 
 
 def _plain(type_: DataType) -> _Plan:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Fidelity(StrEnum):
-    """From nothing to everything."""
+    """How much of the documents becomes columns, from nothing to everything."""
 
     NONE = "none"
     """No column `document`."""

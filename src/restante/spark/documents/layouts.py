@@ -21,11 +21,11 @@ class Layout:
     """What is stored at one place of the documents."""
 
     kinds: tuple[Kind, ...]
-    """In the order in which they came; never empty."""
+    """The kinds in the order in which they came; never empty."""
     columns: Mapping[str, tuple[str, Layout]] = field(default_factory=dict)
-    """Of an object: for each property the column's name, and what is in it. In the order in which they came."""
+    """The columns of an object: for each property the column's name, and what is in it, in the order in which the properties came."""
     element: Layout | None = None
-    """Of an array."""
+    """The layout of an array's elements."""
 
 
 EMPTY = Layout(kinds=(Kind.OBJECT,))
@@ -93,7 +93,7 @@ def _count(layout: Layout) -> int:
 
 @dataclass
 class _Room:
-    """For how many more columns there is room."""
+    """How many more columns there is room for."""
 
     left: int
 

@@ -44,7 +44,7 @@ class Shape:
     kinds: Mapping[Kind, Position] = field(default_factory=dict)
     """Each kind, with the least position at which it was met."""
     properties: Mapping[str, Shape] = field(default_factory=dict)
-    """Of the objects among them."""
+    """The properties of the objects among the values."""
     element: Shape | None = None
     """What the arrays among them held, all elements together."""
 

@@ -29,7 +29,7 @@ class Survey:
 
     frame: DataFrame
     shapes: dict[str, Shape]
-    """By the text of the type. The shape is of all documents that have this text."""
+    """The shape of all documents that have the same text as their type, by that text."""
     documents: int
     """How many of them could be read."""
     unreadable: int
@@ -39,7 +39,7 @@ class Survey:
 
     @property
     def shape(self) -> Shape:
-        """Of all documents together."""
+        """The shape of all documents together."""
         return merged(self.shapes.values())
 
     def misfits(self, schema: StructType, fidelity: Fidelity) -> dict[str, list[Misfit]]:

@@ -23,11 +23,11 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_MAX,
     TRIGGER_NUMBERS_DEFAULT,
 )
+from restante.spark.analytical.analytical_lag import Lag, ends_of, lag_of
+from restante.spark.analytical.analytical_progress import Progress
+from restante.spark.analytical.analytical_tables import APPLICATION, Tables, create_tables, tables_at
+from restante.spark.analytical.analytical_upkeep import Upkeep
 from restante.spark.documents import Fidelity
-from restante.spark.jobs.analytical_lag import Lag, ends_of, lag_of
-from restante.spark.jobs.analytical_progress import Progress
-from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_tables, tables_at
-from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
 from restante.spark.source.options import HubPlace, reading_of
@@ -106,7 +106,7 @@ class RunningStore:
         return lag_of(self.query.lastProgress, ends_of(self._place), self._progress.newest, now=datetime.now(UTC))
 
     def wait(self) -> Outcome:
-        """Until it has ended: with what is there now, or when somebody stops the stream.
+        """Wait until the run has ended: with what is there now, or when somebody stops the stream.
 
         All is in the tables then. If the hub is away, just the lag is not known.
         """
@@ -122,7 +122,7 @@ class RunningStore:
         return self._progress.outcome(lag)
 
     def stop(self) -> None:
-        """At once. A micro-batch that is cut off by it is finished by the next run."""
+        """Stop the stream at once. A micro-batch that is cut off by it is finished by the next run."""
         self.query.stop()
 
 

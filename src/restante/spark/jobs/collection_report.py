@@ -17,7 +17,7 @@ SUMMARY = "Per recipient and origin: published, collected, waiting, time to coll
 
 
 class Options(ReportOptions, frozen=True, kw_only=True):
-    """Nothing but what every report has."""
+    """The options of the report: those that every report has."""
 
 
 def transform(

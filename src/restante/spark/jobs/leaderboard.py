@@ -77,7 +77,7 @@ _LISTS = {
     "fastest": ("collect_seconds_p50", True),
     "slowest": ("collect_seconds_p50", False),
 }
-"""Of each list the figure that counts, and whether less of it is better."""
+"""For each list, the figure that counts, and whether less of it is better."""
 
 
 def _scores(told: DataFrame) -> DataFrame:

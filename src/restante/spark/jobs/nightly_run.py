@@ -20,7 +20,8 @@ from pyspark.sql import functions as f
 from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_KEY_CHARACTERS_MAX, NIGHT_ACTORS_MAX, NIGHT_GROUPS_MAX, NIGHT_READINGS_MAX
-from restante.spark.jobs.nightly_readings import (
+from restante.spark.jobs.work import Figure, Outcome, Work
+from restante.spark.nightly.nightly_readings import (
     AREAS,
     QUARTERS,
     NightInput,
@@ -28,16 +29,15 @@ from restante.spark.jobs.nightly_readings import (
     transform_readings,
     transform_records,
 )
-from restante.spark.jobs.nightly_settlement import (
+from restante.spark.nightly.nightly_settlement import (
     PRODUCTS,
     transform_documents,
     transform_messages,
     transform_settlement,
 )
-from restante.spark.jobs.nightly_settlement import (
+from restante.spark.nightly.nightly_settlement import (
     SUMMARY as SUMMARY_PRODUCT,
 )
-from restante.spark.jobs.work import Figure, Outcome, Work
 from restante.spark.running.consign_frame import send
 from restante.spark.source.topic_frames import TopicSource, topic_frame
 

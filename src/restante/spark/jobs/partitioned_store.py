@@ -84,7 +84,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyState(msgspec.Struct, frozen=True, kw_only=True):
-    """Of what a store is a copy, and up to where. Each commit carries it."""
+    """What a store is a copy of, and up to where. Each commit carries it."""
 
     definition: dict[str, str | int | list[str]]
     table_id: str
@@ -92,7 +92,7 @@ class CopyState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def application(self) -> str:
-        """By this name Delta remembers which versions are in."""
+        """The name by which Delta remembers which versions are in."""
         told = msgspec.json.encode((self.definition, self.table_id), order="sorted")
         return f"restante {NAME} {hashlib.sha256(told).hexdigest()[:32]}"
 

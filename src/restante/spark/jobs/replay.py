@@ -133,7 +133,7 @@ def key_of(changes: DataFrame, options: Options) -> str:
 
 
 def _state() -> Column:
-    """In which a change leaves its message."""
+    """The state in which a change leaves its message."""
     change = f.col("change")
     back = change.isin("published", "released")
     return f.when(change == "stored", f.col("state")).when(back, f.lit("waiting")).otherwise(change)

@@ -47,4 +47,4 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     figures: dict[str, Figure]
     table: pa.Table | None = None
     title: str | None = None
-    """Of the table."""
+    """The title of the table."""

@@ -101,7 +101,7 @@ def conclude(work: Work, name: str, report: DataFrame, *, moment: ReportMoment, 
 
 
 def check_name(name: str) -> None:
-    """It is the name of a folder, and goes into keys."""
+    """Refuse a report's name that cannot be the name of a folder, or a part of keys."""
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"A report's name has at most {REPORT_NAME_CHARACTERS_MAX} small letters, digits, dashes and underscores,"

@@ -19,10 +19,10 @@ class SentFrame:
 
     key: str
     consignment: str | None
-    """None: there was nothing to send, and so there is none."""
+    """The id of the consignment; None: there was nothing to send."""
     batch: str | None
     messages: int
-    """Those that are new. Duplicates of what the hub had are not among them."""
+    """How many messages are new. Duplicates of what the hub had are not among them."""
     duplicates: int
 
 

@@ -109,7 +109,7 @@ class JobReporter:
                     return
 
     def _wait(self) -> bool:
-        """Until there is something to send: new reports, or those of runs that still run. Not if nothing ever will be."""
+        """Wait until there is something to send: new reports, or those of runs that still run. Returns at once if nothing ever will be."""
         with self._changed:
             if not self._unsent and not self._ending:
                 self._changed.wait(JOB_REPORT_SECONDS)
@@ -170,7 +170,7 @@ class ReportedRun:
         self._reporter.put_ended(self, self.said(JobRunState.DONE, outcome=outcome), next_at)
 
     def failed(self, error: BaseException, *, next_at: datetime | None = None) -> None:
-        """It raised this. What an interrupt raises is no failure."""
+        """Note that a run raised this. What an interrupt raises is no failure."""
         if isinstance(error, KeyboardInterrupt | SystemExit) or interrupted(error):
             self.stopped()
             return

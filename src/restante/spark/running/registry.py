@@ -27,7 +27,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     type: str
-    """In words."""
+    """The type in words."""
     default: Any
     description: str
 
@@ -39,7 +39,7 @@ class Job:
     name: str
     summary: str
     kind: type[msgspec.Struct]
-    """Of its options."""
+    """The struct of the job's options."""
     run: Callable[[Work, Any], Outcome]
 
     def options(self) -> list[Option]:

@@ -31,13 +31,13 @@ _TIME = re.compile(r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)")
 
 
 class Every(msgspec.Struct, frozen=True):
-    """So long after the last run began; the first time at once."""
+    """A turn so long after the last run began; the first turn is at once."""
 
     interval: timedelta
 
 
 class At(msgspec.Struct, frozen=True):
-    """At this time of each day, in this zone."""
+    """A turn at this time of each day, in this zone."""
 
     time: time
     zone: ZoneInfo
@@ -137,7 +137,7 @@ def parse_schedule(
 
 
 def parse_interval(text: str) -> timedelta:
-    """Of a text such as `2 minutes`."""
+    """The interval that a text such as `2 minutes` names."""
     found = _INTERVAL.fullmatch(text.strip())
     if found is None:
         raise InvalidRequest(f"every must be a time such as 30 seconds, 2 minutes, 6 hours or 1 day, not {text!r}.")

@@ -19,7 +19,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _QUIET_OF_25 = ("-Xlog:disable", "-Xlog:all=error,aot*=off:stderr")
 """Newer ones call it an error when an archive is of no use; older ones do not know the word."""
 _AHEAD_OF_TIME = 25
-"""From this Java on there is one file for the classes of Java and of Spark. Before, ours lies on top of Java's own."""
+"""The first Java that has one file for the classes of Java and of Spark. Before it, ours lies on top of Java's own."""
 
 
 def place(java: Java) -> Path:

@@ -110,7 +110,7 @@ def _of_wheel() -> Java:
 
 
 def _asked(command: Path) -> Java | None:
-    """None if this is no Java, or one that does not run."""
+    """What a Java says of itself; None if this is no Java, or one that does not run."""
     try:
         done = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWER_SECONDS_MAX, check=False

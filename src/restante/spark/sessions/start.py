@@ -76,7 +76,7 @@ def is_local(master: str) -> bool:
 
 
 def _started(master: str | None, name: str, given: Mapping[str, str]) -> SparkSession:
-    """In a process that starts its own Java."""
+    """A session in a process that starts its own Java."""
     place = master or given.get("spark.master") or "local[*]"
     found = java.find()
     surroundings = {
@@ -90,7 +90,7 @@ def _started(master: str | None, name: str, given: Mapping[str, str]) -> SparkSe
 
 
 def _submitted(name: str, given: Mapping[str, str]) -> SparkSession:
-    """In a program that `spark-submit` has started: its Java runs already, with the jars that were given there."""
+    """A session in a program that `spark-submit` has started: its Java runs already, with the jars that were given there."""
     return _built(None, name, _merged({**_ANYWHERE, **_AT_START}, given))
 
 

@@ -48,7 +48,7 @@ def ended(spark: SparkSession, threads: Sequence[threading.Thread], *, seconds: 
 
 
 def _await_pause(query: StreamingQuery) -> None:
-    """Until it is between two batches, or has ended, or it takes too long."""
+    """Wait until a query is between two batches, or has ended, or takes too long."""
     deadline = time.monotonic() + STREAM_PAUSE_SECONDS_MAX
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)

@@ -48,7 +48,7 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def narrowed(spark: SparkSession, narrow: Narrow) -> Iterator[None]:
-    """For the jobs that this thread starts meanwhile."""
+    """Narrow what the jobs read that this thread starts inside this context."""
     context = spark.sparkContext
     before = context.getLocalProperty(_PROPERTY)
     context.setLocalProperty(_PROPERTY, msgspec.json.encode(narrow).decode())

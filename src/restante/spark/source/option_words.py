@@ -15,12 +15,12 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def struct_of(kind: type[S], given: Mapping[str, object], *, whose: str) -> S:
-    """Of values that have types already. `InvalidRequest` says what is wrong, and with `whose` option."""
+    """Options made of values that have types already. `InvalidRequest` says what is wrong, and with `whose` option."""
     return _made(kind, given, whose, lambda field, value: msgspec.convert(value, field.type))
 
 
 def struct_of_text(kind: type[S], given: Mapping[str, str], *, whose: str) -> S:
-    """Of texts."""
+    """Options made of texts."""
     return _made(kind, given, whose, lambda field, text: value_of_text(field.type, str(text)))
 
 

@@ -99,7 +99,7 @@ class SourceReading:
 
     place: HubPlace
     partitions: tuple[int, ...]
-    """None named: all."""
+    """The partitions to read; none named: all."""
     filters: Filters
     since: datetime | None
     until: datetime | None

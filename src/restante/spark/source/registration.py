@@ -11,6 +11,6 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """From now on `spark.read`, `readStream`, `write` and `writeStream` know `format("restante")`. Again, it is harmless."""
+    """Teach a session `format("restante")`, for `spark.read`, `readStream`, `write` and `writeStream`. A second call is harmless."""
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(RestanteSource)

@@ -25,7 +25,7 @@ _IDS = ("id", "bundle_id", "batch")
 _SNAPSHOT_NAMES = {"at": "published_at", "message_sequence_number": "sequence_number"}
 """How a snapshot calls what a change calls otherwise."""
 _ROWS_MAX = 100_000
-"""Of a batch that is handed to Spark."""
+"""The bound for the rows of a batch that is handed to Spark."""
 
 
 @dataclass(frozen=True, slots=True)

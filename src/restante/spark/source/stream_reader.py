@@ -198,7 +198,7 @@ def _check_not_behind(ends: Positions, read: Positions) -> None:
 
 
 def _offset(positions: Positions) -> Offset:
-    """In the order of partitions, for Spark compares offsets as texts."""
+    """The offset as Spark keeps it: in the order of partitions, for Spark compares offsets as texts."""
     return {str(partition): positions[partition] for partition in sorted(positions)}
 
 

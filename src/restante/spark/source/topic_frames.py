@@ -36,7 +36,7 @@ class TopicSource:
     """Further settings of the Kafka client."""
 
     def settings(self) -> dict[str, Any]:
-        """Of a consumer that commits nothing. The log is each process's own."""
+        """The settings of a consumer that commits nothing. The log is each process's own."""
         own = {name: value for name, value in kafka_settings(self.brokers, self.kafka).items() if name != "logger"}
         reading = {"isolation.level": "read_committed", "enable.partition.eof": True, "enable.auto.commit": False}
         return {**own, **reading, "group.id": f"restante.spark.{self.topic}", "auto.offset.reset": "error"}

@@ -42,7 +42,7 @@ class Part(WriterCommitMessage):
     """What a task has staged."""
 
     consignment: str | None
-    """None: there were no rows."""
+    """The id of the consignment; None: there were no rows."""
     committed: bool
     """Whether the key was committed before, so that nothing was sent."""
     winner: Winner

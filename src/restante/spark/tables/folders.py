@@ -15,7 +15,7 @@ def absolute(path: str) -> str:
 
 
 class Folders:
-    """By Spark's own access to files, so a folder, HDFS and an object store are all the same."""
+    """Folders through Spark's own access to files, so a folder, HDFS and an object store are all the same."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - the only way there is

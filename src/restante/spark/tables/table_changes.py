@@ -74,7 +74,7 @@ def changes(spark: SparkSession, source: TableSource, *, after: int) -> DataFram
 
 
 def transform_changes(changed: DataFrame, *, identity: tuple[str, ...]) -> Net:
-    """Of each identity what happened last counts. Looks whether anything was deleted at all, since it hardly ever is."""
+    """The rows that remain: for each identity what happened last counts. Looks first whether anything was deleted at all, since it hardly ever is."""
     gone = changed.where(f.col("_change_type").isin(*_GONE))
     if gone.isEmpty():
         return Net(gone=None, come=changed.drop(*_ADDED))

@@ -29,7 +29,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that lies in the folder of a table, and is not part of it yet."""
 
     path: str
-    """From the table's folder on."""
+    """The path of the file, from the table's folder on."""
     partition: dict[str, str]
     size: int
     modified_ms: int

@@ -61,7 +61,7 @@ class StoredTable:
     spark: SparkSession
     path: str
     _writes: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
-    """Of each name that files were added in: the table's version that came of it, and the number of the write."""
+    """For each name in which files were added: the version of the table that came of it, and the number of the write."""
 
     @property
     def exists(self) -> bool:
@@ -88,7 +88,7 @@ class StoredTable:
         return self.spark.read.format("delta").load(self.path)
 
     def settings(self) -> dict[str, str]:
-        """Those of ours, by their names."""
+        """Set these settings of the session for a while, by their names."""
         own = self._properties().items()
         return {name.removeprefix(SETTING): value for name, value in own if name.startswith(SETTING)}
 
@@ -163,7 +163,7 @@ class StoredTable:
         self._alter({f"{SETTING}{name}": value for name, value in values.items()})
 
     def _properties(self) -> dict[str, str]:
-        """From the state of the log, which the driver has: to describe the table would take a job of Spark's."""
+        """The table's properties, from the state of the log, which the driver has: to describe the table would take a job of Spark's."""
         entries = _snapshot(self.spark, self.path).metadata().configuration().iterator()
         found = {}
         while entries.hasNext():

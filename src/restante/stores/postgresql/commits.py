@@ -27,7 +27,7 @@ from restante.stores.postgresql.leases import TAKEN_OVER, OwnedShard, cut_shards
 from restante.stores.postgresql.schema import Session
 
 PART_BYTES = MIB
-"""Of a blob; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
+"""A blob is written in parts of this size; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
 
 _MOVE = """
 UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = %b

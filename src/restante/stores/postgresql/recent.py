@@ -25,7 +25,7 @@ _ROW_BYTES = 200
 """What a row takes in memory beside its key and value, about."""
 
 _FLYING = sys.maxsize
-"""In the place of a row that a commit is about to change: no read has begun after that."""
+"""Stands in the place of a row that a commit is about to change: no read has begun after that."""
 
 Rows = dict[bytes, bytes]
 Prefix = tuple[int, Space, bytes]
@@ -68,7 +68,7 @@ class RecentRows:
         self._asked: set[Space] = set()
         """Spaces of which rows are asked for: the others need not be remembered."""
         self._flying: frozenset[Space] | None = None
-        """While a commit is under way: the spaces whose changed rows are marked."""
+        """The spaces whose changed rows are marked while a commit is under way."""
         self._flying_rows: dict[Prefix, Rows] = {}
         """What was known of the prefixes that it changes."""
         self._commits = self._forgotten = 0
@@ -115,7 +115,7 @@ class RecentRows:
                 self._young.prefixes[prefix] = _FLYING
 
     def done(self, changes: Changes) -> None:
-        """It is stored."""
+        """Note that the commit is stored."""
         with self._lock:
             self._commits += 1
             rows, self._flying_rows = self._flying_rows, {}

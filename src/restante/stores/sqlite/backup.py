@@ -82,7 +82,7 @@ class Snapshots:
         )
 
     def _copy_database(self, copy: Path) -> None:
-        """By rows, not by pages: free pages may hold what was erased."""
+        """Copy the database by rows, not by pages: free pages may hold what was erased."""
         with closing(connect_copier(self._folder / DATABASE_NAME)) as source:
             source.set_progress_handler(self._closing.is_set, _STEPS_A_LOOK)
             try:
@@ -94,7 +94,7 @@ class Snapshots:
                 raise
 
     def _part(self, name: str, path: Path, live: Sequence[ByteRange] | None) -> SnapshotPart:
-        """Of a file of blobs only what is live; the rest is zeros."""
+        """A part of a file of blobs, in which all that is not live is zeros."""
         try:
             size = path.stat().st_size
         except FileNotFoundError as error:

@@ -11,7 +11,7 @@ import threading
 from typing import NamedTuple
 
 from restante.errors import RestanteError, Unavailable
-from restante.limits import MIB
+from restante.limits import KIB, MIB
 from restante.model.storage.changes import Changes
 from restante.stores.sqlite.failures import outcome_unknown, reason_of, translated
 from restante.stores.sqlite.files import BlobFiles
@@ -30,13 +30,15 @@ class LogBounds(NamedTuple):
     """
 
     target_bytes: int = 4 * MIB
-    """From here on commits are transferred in the background."""
+    """The length of the log from which on commits are transferred in the background."""
     most_bytes: int = 16 * MIB
-    """From here on a commit transfers those before it first: the bound, should the background not keep up."""
+    """The length of the log from which on a commit first transfers those before it: the bound, should the background not keep up."""
     step_bytes: int = STEP_BYTES
 
 
 LOG_BOUNDS = LogBounds()
+_RECORD_BYTES_MORE = 64 * KIB
+"""Of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
 
 
 class Commits:
@@ -85,6 +87,14 @@ class Commits:
             if file is not None:
                 self._files.named(file, len(rows))
         self._files.dropped(freed)
+
+    def is_quick(self, byte_count: int) -> bool:
+        """Whether a commit would wait for no transfer and no other commit, and its flush is likely to be short."""
+        return (
+            self._overlay.weight_bytes() < self._bounds.most_bytes
+            and not self._appending.locked()
+            and self._log.is_quick(byte_count + _RECORD_BYTES_MORE)
+        )
 
     def raise_fences(self, partitions: range) -> int:
         with self._appending, self._writer.lock:

@@ -226,7 +226,7 @@ def flush_names(folder: Path) -> None:
 
 
 def byte_count(parts: Iterable[Buffer]) -> int:
-    """In bytes also for views of wider items, whose `len` counts items."""
+    """How many bytes a buffer has, also a view of wider items, whose `len` counts items."""
     return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
 
 

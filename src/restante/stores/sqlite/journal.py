@@ -15,9 +15,9 @@ from restante.limits import MIB
 from restante.stores.sqlite.schema import PAGE_BYTES, connect_checkpointer
 
 JOURNAL_BYTES_TARGET = 16 * MIB
-"""From here on the journal is transferred in the background."""
+"""The length from which on the journal is transferred in the background."""
 JOURNAL_BYTES_MAX = 256 * MIB
-"""From here on a commit transfers it before it goes on: the bound, should the background not keep up."""
+"""The length from which on a commit transfers the journal before it goes on: the bound, should the background not keep up."""
 _FRAME_BYTES = PAGE_BYTES + 24
 _ROUNDS_MAX = 8
 _LAST_ROUND_FRAMES_MAX = 256

@@ -11,6 +11,7 @@ transaction that brings a file in forgets its life and adds a new one.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 from restante.limits import KIB
 from restante.stores.sqlite.failures import FlushFailed, RecordInDoubt
 from restante.stores.sqlite.files import flush, flush_names
+from restante.stores.sqlite.flush_pace import FlushPace
 from restante.stores.sqlite.privacy import FILE_MODE
 from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life, encode, encode_file_head, first_link
 
@@ -58,6 +60,11 @@ class Log:
         self.last = last
         """The number of the last commit."""
         self.written_bytes = 0
+        self._pace = FlushPace()
+
+    def is_quick(self, byte_count: int) -> bool:
+        """Whether a record of so many bytes finds its place in the file, and flushes take little time."""
+        return self._file is not None and self._file.has_room(byte_count) and self._pace.is_quick()
 
     def may_append(self) -> bool:
         """Whether there is a file to go on with, or a life for another one."""
@@ -73,7 +80,9 @@ class Log:
             head = encode_file_head(FileHead(self._mark, self.last + 1))
             self._link = first_link(head, life)
         record = encode(deeds, sequence=self.last + 1, before=self._link, life=life)
+        began = time.perf_counter()
         file.append(head + record)
+        self._pace.add(time.perf_counter() - began)
         self._link = record[-CHECKSUM_BYTES:]
         self.last += 1
         self.written_bytes += len(head) + len(record)
@@ -86,7 +95,7 @@ class Log:
         return files
 
     def lives_without(self, files: Sequence[LogFile]) -> list[Life]:
-        """Those that the database must know before the files are released: others instead of theirs."""
+        """The lives that the database must know before the files are released: others instead of theirs."""
         left = [life for life in self._lives if all(file.life != life for file in files)]
         return left + [Life.new() for _ in range(_LIVES - len(left))]
 
@@ -152,6 +161,10 @@ class LogFile:
 
     def is_empty(self) -> bool:
         return self._end == 0
+
+    def has_room(self, byte_count: int) -> bool:
+        """Whether it need not be made longer for so many bytes."""
+        return self._end + byte_count <= self._size
 
     def append(self, record: bytes) -> None:
         end = self._end + len(record)

@@ -22,7 +22,7 @@ class LogContent(NamedTuple):
     missing: Sequence[Record]
     """The records that the database does not have yet, in order."""
     lives: Sequence[Life | None]
-    """Of each file, the life that its records are of."""
+    """The life that the records of each file belong to."""
 
 
 class _File(NamedTuple):

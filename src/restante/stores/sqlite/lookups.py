@@ -96,7 +96,7 @@ class Lookups:
         return [BlobKey(partition, row_id - first) for row_id in sorted(self._of_one_moment(look))]
 
     def file_ranges(self) -> dict[int, list[ByteRange]]:
-        """Of each file that the database names, where blobs lie in it, in order."""
+        """Where blobs lie in each file that the database names, in order."""
         ranges: dict[int, list[ByteRange]] = {}
         for file, start, length in self._readers.rows(FILE_RANGES, ()):
             ranges.setdefault(file, []).append(ByteRange(start, length))

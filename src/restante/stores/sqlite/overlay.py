@@ -24,7 +24,7 @@ ROW_BYTES = 256
 
 
 class OverlayValue(NamedTuple):
-    """Of a key that is known here: its value, or None if it is deleted."""
+    """The value of a key that is known here; None if the key is deleted."""
 
     value: bytes | None
 
@@ -120,7 +120,7 @@ class Overlay:
         return self._frozen
 
     def weight_bytes(self) -> int:
-        """Of what is not frozen."""
+        """The bytes of the entries that are not frozen."""
         return self._current.weight_bytes
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
@@ -128,7 +128,7 @@ class Overlay:
             return self._current.apply(deeds, sequence=sequence, record_bytes=record_bytes)
 
     def freeze(self, files: list[LogFile]) -> None:
-        """Nothing may be frozen already."""
+        """Freeze the entries; nothing may be frozen already."""
         assert self._frozen is None
         with self.lock:
             self.epoch += 1
@@ -163,7 +163,7 @@ class Overlay:
             return found if found is not None or self._frozen is None else self._frozen.blob(row_id)
 
     def blob_ids(self, start: int, end: int) -> tuple[set[int], set[int]]:
-        """Those that came, of the ids from `start` on and below `end`; and all that went."""
+        """The blobs that came, of the ids from `start` on and below `end`; and all blobs that went."""
         with self.lock:
             came: set[int] = set()
             gone: set[int] = set()

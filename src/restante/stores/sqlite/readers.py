@@ -16,7 +16,7 @@ READERS_MAX = 16
 
 
 class ReadConnections:
-    """At most `READERS_MAX` reads at a time; more wait for one to end.
+    """Connections for reads: at most `READERS_MAX` read at a time; more wait for one to end.
 
     Every query is finished before its connection is given back, so none holds the journal open.
     """

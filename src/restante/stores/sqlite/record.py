@@ -77,7 +77,7 @@ def encode_file_head(head: FileHead) -> bytes:
 
 
 def decode_file_head(content: bytes) -> FileHead:
-    """Of a file that is cut short as if zeros followed."""
+    """The head of a log file. A file that is cut short is read as if zeros followed."""
     return FileHead(*_FILE_HEAD.unpack(content[:FILE_HEAD_BYTES].ljust(FILE_HEAD_BYTES, b"\0")))
 
 

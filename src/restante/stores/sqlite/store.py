@@ -179,6 +179,9 @@ class SqliteStore:
         if self._commits.due() or self._files.any_unnamed():
             self._untidy.set()
 
+    def is_quick(self, byte_count: int) -> bool:
+        return byte_count <= INLINE_BYTES_MAX and self._commits.is_quick(byte_count)
+
     def resolve(self) -> bool:
         """No commit ends in `OutcomeUnknown`: after a flush that failed, the store has stopped."""
         raise Unavailable(self.failure() or "No commit is in doubt.")
@@ -196,7 +199,7 @@ class SqliteStore:
             raise self._commits.failed(error) from error
 
     def scrub(self) -> bool:
-        """Nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
+        """Scrub the store: nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
 
         The database is written anew, which takes as long as it is large, and room for as much again, twice. Commits go
         on meanwhile, into the log.

@@ -27,9 +27,9 @@ class BatchSize:
     unpacked: int
     """Bytes of all its buffers, after they have been unpacked. Several may lie in the same bytes: Arrow may copy each."""
     dictionary: int | None = None
-    """Of a dictionary batch, which one it is of."""
+    """The dictionary that a dictionary batch belongs to."""
     is_delta: bool = False
-    """It is added to what its dictionary has already."""
+    """Whether the batch is added to what its dictionary has already."""
 
 
 def batch_size(metadata: memoryview, body: memoryview) -> BatchSize:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Sink:
-    """It remembers only what was written since it was last asked."""
+    """A file to write to, which remembers only what was written since it was last asked."""
 
     closed = False
 
@@ -23,7 +23,7 @@ class Sink:
             yield b"".join(written)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: a sink holds nothing back."""
 
     def close(self) -> None:
         self.closed = True

@@ -9,7 +9,7 @@ from typing import Any
 from restante.server.openapi.html_pages import html
 
 EXAMPLE_ADDRESS = "http://127.0.0.1:8470"
-"""Of the hub in the examples. Who serves the page puts the one there at which it is read."""
+"""The address of the hub in the examples. The server puts the address there at which the page is read."""
 Described = dict[str, Any]
 """A part of the document."""
 

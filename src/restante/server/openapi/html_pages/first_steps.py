@@ -28,7 +28,7 @@ _STEPS = (
         ),
     ),
 )
-"""By the names of the operations."""
+"""The first steps, by the names of the operations."""
 
 
 def section(description: Described) -> str:

@@ -66,7 +66,7 @@ def script() -> str:
 
 @cache
 def script_digest() -> str:
-    """By which a browser knows the script, as a content security policy names it."""
+    """The digest by which a browser knows the script, as a content security policy names it."""
     return _digest(script())
 
 

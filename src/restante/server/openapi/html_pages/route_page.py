@@ -150,7 +150,7 @@ def _answer_types(answer: Described) -> str:
 
 
 def _answer_headers(answer: Described) -> str:
-    """Those besides the one that every answer has."""
+    """The headers of an answer besides the one that every answer has."""
     return "<br>".join(f"<code>{name}</code>" for name in answer["headers"] if name != "Restante-Correlation-Id")
 
 

@@ -1,0 +1,1 @@
+"""`restante nodes`, `restante shards`."""

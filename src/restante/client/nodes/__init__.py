@@ -1,0 +1,1 @@
+"""Nodes and shards, for those who ask a hub over the network."""

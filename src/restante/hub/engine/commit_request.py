@@ -1,0 +1,132 @@
+"""`CommitRequest`: what somebody wants committed, who waits for it, and which of those that wait go into the next commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from restante import limits
+from restante.hub.engine.plan import RequestDraft
+from restante.model.storage.changes import EntryKey
+
+T = TypeVar("T")
+
+Line = tuple[int, bytes]
+"""A partition, and the key of a producer group there."""
+_PASSED_MAX = 1_024
+_TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
+
+
+class Listener(Generic[T]):
+    """Who is told in an event loop when a request is answered, without a task that waits there."""
+
+    __slots__ = ()
+
+    loop: asyncio.AbstractEventLoop
+
+    def tell(self, request: CommitRequest[T]) -> None:
+        """Take the request, answered; called in the loop."""
+        raise NotImplementedError
+
+
+class CommitRequest(Generic[T]):
+    """A request to be planned and committed; afterwards it has a result or an error."""
+
+    __slots__ = ("alone", "brief", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
+
+    def __init__(self, size: int = 0, line: Line | None = None) -> None:
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.size = size
+        """How many bytes of a commit the request takes."""
+        self.line = line
+        """Requests of one line keep their order: each is judged by the outcome of those before it."""
+        self.alone = False
+        """Whether the request must have a commit of its own."""
+        self.put_off = False
+        """Whether the request cannot be judged in this commit, and goes into the next."""
+        self.parked = False
+        """Whether the request waits beside the queue until somebody lets those go that wait."""
+        self.light = False
+        """Whether planning takes little time, and reads only memory."""
+        self.brief = False
+        """Whether planning takes little time, and reads a few rows of the store."""
+        self.reads: Sequence[EntryKey] = ()
+        """Rows that planning is known to read: those of a whole commit are fetched at once."""
+        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
+
+    def plan(self, draft: RequestDraft) -> T:
+        raise NotImplementedError
+
+    def answer(self) -> T:
+        """The result, or the error raised, which is asked for once.
+
+        An error holds the frames that it went through, and they hold this request with all its messages. So neither the
+        request nor this frame goes on holding the error: they would keep each other until the next search for garbage.
+        """
+        error, self.error = self.error, None
+        if error is None:
+            return self.result  # type: ignore[return-value]  # set by the committer before anybody is woken
+        try:
+            raise error
+        finally:
+            del error
+
+
+LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
+"""Who gets a request, answered, in an event loop."""
+
+
+def loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
+    return waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
+
+
+class Planned(CommitRequest[T]):
+    """A request that is planned by a function."""
+
+    __slots__ = ("_plan",)
+
+    def __init__(
+        self,
+        plan: Callable[[RequestDraft], T],
+        *,
+        alone: bool = False,
+        brief: bool = False,
+        reads: Sequence[EntryKey] = (),
+    ) -> None:
+        super().__init__()
+        self.brief = brief
+        self._plan = plan
+        self.alone = alone
+        self.reads = reads
+
+    def plan(self, draft: RequestDraft) -> T:
+        return self._plan(draft)
+
+
+def next_batch(queue: deque[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
+    """Take from the front, up to the size of a commit.
+
+    A few requests of one line go together, because they may be planned as one. Further requests of that line wait for the
+    next commit, and keep their places.
+    """
+    batch: list[CommitRequest[Any]] = []
+    passed: list[CommitRequest[Any]] = []
+    taken: set[Line] = set()
+    room = limits.COMMIT_BYTES_MAX
+    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
+        if batch and (queue[0].size > room or queue[0].alone or batch[-1].alone):
+            break
+        request = queue.popleft()
+        if request.line is not None:
+            if request.line in taken and (passed or len(batch) >= _TOGETHER_MAX):
+                passed.append(request)
+                continue
+            taken.add(request.line)
+        room -= request.size
+        batch.append(request)
+    queue.extendleft(reversed(passed))
+    return batch

@@ -1,0 +1,259 @@
+"""The home of groups, where shards have the other partitions: it tells them what groups are, asks who has what, has it moved.
+
+Whatever is not answered is asked again, until it is. Nothing rests on the order in which answers come: a definition has a
+version, and a partition is moved only from the generation that home knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from restante.calls.shards import LearnGroups, MovePartitions, ReadPositions
+from restante.errors import GroupUnknown, Unavailable
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
+from restante.hub.groups.group_rows import (
+    have_moved,
+    membership_so_far,
+    position_so_far,
+    put_moved,
+    remember_position,
+    row_so_far,
+    set_membership,
+)
+from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
+from restante.hub.groups.memory import GroupMemory
+from restante.model.groups.group_position import PositionRow
+from restante.model.groups.membership import membership_of, settled
+from restante.model.groups.shares import NOBODY
+from restante.model.shards.group_parts import PartitionMove, PlacedPosition
+from restante.model.shards.ranges import by_shard
+
+_RETRY_SECONDS = 0.25
+_TURNS_MAX = 3
+"""So often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
+
+
+def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[int, ...]]:
+    assert core.shard is not None, "a hub that has all partitions asks nobody"
+    chosen = range(core.deed.partition_count) if partitions is None else partitions
+    return by_shard(core.shard.carrier.ranges(), chosen)
+
+
+# --- What groups are --------------------------------------------------------------------------------------------------
+
+
+def tell_shards(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> None:
+    """After a commit about groups: answered when all shards know. Who is silent is told later, and the caller tries again."""
+    if core.shard is None:
+        return
+    if run(core, telling(core, names, deleted)):
+        core.memory(GroupMemory).wake.set()
+        raise Unavailable("It is decided, and some shards have not heard of it yet. Send the same again.")
+
+
+def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[bool]:
+    """Those who may have missed something hear of all groups. Gives whether somebody was silent."""
+    home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
+    for partitions in _shards(core):
+        missed = home.missed(partitions)
+        version = core.clock() if missed else 0
+        rows = tuple(own.row for name, own in tuple(known.items()) if missed or name in names)
+        try:
+            if version or rows or deleted:
+                yield Ask(partitions[0], LearnGroups(partitions, rows, deleted, version))
+            home.caught_up(missed)
+        except Unavailable:
+            home.miss(partitions)
+            silent = True
+    return silent
+
+
+# --- Who has what -----------------------------------------------------------------------------------------------------
+
+
+def know_holders(core: Core) -> None:
+    """Before something is decided that depends on it."""
+    if core.memory(HomeMemory).unknown:
+        run(core, telling(core))
+        run(core, asking(core))
+        require_known(core)
+
+
+def asking(core: Core) -> Procedure[None]:
+    """Who has which partition, as each shard says."""
+    names = _asked_about(core)
+    for partitions in _shards(core) if names else ():
+        try:
+            found: tuple[PlacedPosition, ...] = yield Ask(partitions[0], ReadPositions(partitions, names))
+        except Unavailable:
+            continue
+        core.commit(partial(_plan_heard, core, names, partitions, found))
+    if names:
+        core.commit(partial(_plan_agree, core, names))
+
+
+def _asked_about(core: Core) -> tuple[str, ...]:
+    """Groups of which somebody may have something."""
+    known, unknown = core.memory(GroupMemory).groups, core.memory(HomeMemory).unknown
+    return tuple(name for name, own in tuple(known.items()) if unknown or own.has_members)
+
+
+def _plan_heard(
+    core: Core, names: Sequence[str], partitions: Sequence[int], found: Sequence[PlacedPosition], draft: RequestDraft
+) -> None:
+    home = core.memory(HomeMemory)
+    for placed in found:
+        _remember(core, draft, placed)
+    if len(found) < len(names) * len(partitions):
+        draft.applies.append(partial(home.miss, partitions))
+        return
+    unknown = home.unknown.intersection(partitions)
+    if unknown and home.unknown == unknown:
+        for name in names:
+            _settle(core, draft, name)
+    draft.applies.append(partial(home.unknown.difference_update, partitions))
+
+
+def _remember(core: Core, draft: RequestDraft, placed: PlacedPosition) -> None:
+    """A row as a shard has it, unless it is older than what is known, or of a group of the same name before this one."""
+    row = row_so_far(core, draft, placed.name)
+    if row is None or row.made_at != placed.row.made_at:
+        return
+    known = position_so_far(core, draft, placed.name, placed.partition)
+    if known != placed.row and known.generation <= placed.row.generation:
+        remember_position(core, draft, placed.name, placed.partition, placed.row)
+
+
+def _settle(core: Core, draft: RequestDraft, name: str) -> None:
+    """All is known of who has what: from now on home decides. What nobody has is given."""
+    if row_so_far(core, draft, name) is None:
+        return
+    rows = [position_so_far(core, draft, name, own) for own in range(core.deed.partition_count)]
+    members = membership_so_far(core, draft, name).members
+    set_membership(core, draft, name, membership_of(members, [row.holder for row in rows]))
+    put_moved(core, draft, name, settled(membership_so_far(core, draft, name)))
+
+
+def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
+    for name in names:
+        if not core.memory(HomeMemory).unknown and row_so_far(core, draft, name) is not None:
+            _agree(core, draft, name)
+
+
+def _agree(core: Core, draft: RequestDraft, name: str) -> None:
+    """What a shard has otherwise than home decided is moved once more: it heard of a home before this one."""
+    home = core.memory(HomeMemory)
+    membership, due = membership_so_far(core, draft, name), home.due_in(name)
+    other = {
+        partition: holder
+        for partition, holder in enumerate(membership.holders)
+        if partition not in due and position_so_far(core, draft, name, partition).holder != holder
+    }
+    if other:
+        have_moved(core, draft, name, membership, other, membership)
+
+
+# --- Moves ------------------------------------------------------------------------------------------------------------
+
+
+def carry_moves(core: Core, name: str) -> None:
+    """Have done what was decided, as far as it can be now; the thread goes on with the rest."""
+    if core.shard is not None:
+        run(core, moving(core, name))
+        if core.memory(HomeMemory).due:
+            core.memory(GroupMemory).wake.set()
+
+
+def moving(core: Core, name: str) -> Procedure[None]:
+    home = core.memory(HomeMemory)
+    silent: set[int] = set()
+    for _ in range(_TURNS_MAX):
+        due = core.do_between_commits(partial(_moves_due, core, name))
+        ours = {partition: one for partition, one in due.items() if partition not in silent}
+        for partitions in _shards(core, tuple(ours)) if ours else ():
+            moves = tuple(ours[partition].sent for partition in partitions)
+            try:
+                rows = yield Ask(partitions[0], MovePartitions(name, ours[partitions[0]].made_at, moves))
+            except (Unavailable, GroupUnknown) as error:
+                silent.update(partitions)
+                if isinstance(error, GroupUnknown):
+                    home.miss(partitions)
+                continue
+            core.commit(partial(_plan_moved, core, ours, rows))
+
+
+class _Sent(NamedTuple):
+    """A move as it is asked for."""
+
+    due: DueMove
+    sent: PartitionMove
+    made_at: int
+
+
+def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
+    """What is due, and the generations that it goes from, as of one moment between two commits."""
+    memory = core.memory(GroupMemory)
+    known, now = memory.groups.get(name), memory.monotonic()
+    if known is None:
+        return {}
+    return {
+        partition: _Sent(move, _sent(partition, known.positions[partition], move, now), known.row.made_at)
+        for partition, move in core.memory(HomeMemory).due_in(name).items()
+    }
+
+
+def _sent(partition: int, row: PositionRow, move: DueMove, now: float) -> PartitionMove:
+    member_id, member = (NOBODY, "") if move.member is None else (move.member.member_id, move.member.name)
+    ago = max(0.0, now - move.said_at)
+    return PartitionMove(partition, row.generation, member_id, member, move.lost, move.running, ago)
+
+
+def _plan_moved(core: Core, asked: Mapping[int, _Sent], rows: Sequence[PlacedPosition], draft: RequestDraft) -> None:
+    for placed in rows:
+        _remember(core, draft, placed)
+        own = asked[placed.partition]
+        if _is_done(own.sent, placed.row):
+            draft.applies.append(partial(_settle_due, core, placed, own.due))
+
+
+def _is_done(move: PartitionMove, row: PositionRow) -> bool:
+    """Whether the shard has carried it out, now or before."""
+    return row.holder == move.member_id and (row.generation > move.generation or not move.member_id)
+
+
+def _settle_due(core: Core, placed: PlacedPosition, move: DueMove) -> None:
+    due, place = core.memory(HomeMemory).due, (placed.name, placed.partition)
+    if due.get(place) is move:
+        del due[place]
+
+
+# --- The thread -------------------------------------------------------------------------------------------------------
+
+
+def home_patience(core: Core) -> float | None:
+    """How long until there is something to ask; None: until something happens."""
+    memory, home = core.memory(GroupMemory), core.memory(HomeMemory)
+    if memory.untold or home.due or home.unknown or home.unlearned:
+        return _RETRY_SECONDS
+    if is_home(core) and any(known.membership.members for known in tuple(memory.groups.values())):
+        return core.settings.groups.heartbeat_seconds
+    return None
+
+
+def keep_home(core: Core) -> int:
+    """Ask what is to be asked; gives how many groups had something to be moved."""
+    if core.memory(HomeMemory).unlearned:
+        run(core, telling(core))
+    run(core, asking(core))
+    return move_all(core)
+
+
+def move_all(core: Core) -> int:
+    names = {name for name, _ in tuple(core.memory(HomeMemory).due)}
+    for name in sorted(names):
+        run(core, moving(core, name))
+    return len(names)

@@ -1,0 +1,89 @@
+"""What the home of groups remembers of what it has the other shards do. A hub that has all partitions has nothing of this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from restante.errors import Unavailable
+from restante.hub.engine.core import Core
+from restante.hub.groups.memory import gather_homes, load_groups
+from restante.model.groups.group import GROUPS_HOME
+from restante.model.groups.membership import GroupMember
+
+
+@dataclass(frozen=True, slots=True)
+class DueMove:
+    """A partition is to be given to somebody, or to nobody, by the shard that has it."""
+
+    member: GroupMember | None
+    lost: str = ""
+    """The name of the member that had it, if that one did not leave."""
+    running: tuple[int, ...] = ()
+    """What that one said last that it works on."""
+    said_at: float = 0.0
+
+    def after(self, earlier: DueMove | None) -> DueMove:
+        """The same in place of one that was not carried out: who was lost before is not forgotten."""
+        if earlier is None or self.lost or not earlier.lost:
+            return self
+        return replace(self, lost=earlier.lost, running=earlier.running, said_at=earlier.said_at)
+
+
+@dataclass(slots=True)
+class HomeMemory:
+    """What is due and unknown is changed by the committer's thread alone."""
+
+    due: dict[tuple[str, int], DueMove] = field(default_factory=dict)
+    """By group and partition."""
+    unknown: set[int] = field(default_factory=set)
+    """Partitions of which it is not known since the hub was opened who has them."""
+    unlearned: dict[int, int] = field(default_factory=dict)
+    """Partitions whose shards may not know all groups as they are; the number says since which failure."""
+    _failures: Iterator[int] = field(default_factory=count)
+
+    def miss(self, partitions: Iterable[int]) -> None:
+        """Their shards may have missed something."""
+        self.unlearned.update(dict.fromkeys(partitions, next(self._failures)))
+
+    def missed(self, partitions: Iterable[int]) -> dict[int, int]:
+        return {own: self.unlearned[own] for own in partitions if own in self.unlearned}
+
+    def caught_up(self, missed: Mapping[int, int]) -> None:
+        """They have heard of all groups, since these failures; what failed meanwhile is still to be told."""
+        for partition, failure in missed.items():
+            if self.unlearned.get(partition) == failure:
+                del self.unlearned[partition]
+
+    def due_in(self, group: str) -> dict[int, DueMove]:
+        return {partition: move for (name, partition), move in tuple(self.due.items()) if name == group}
+
+
+def is_home(core: Core) -> bool:
+    """Whether this shard, of several, decides about groups."""
+    return core.shard is not None and GROUPS_HOME in core.owned
+
+
+def remember_groups(core: Core) -> None:
+    """What a hub that is being opened has stored of groups."""
+    is_shard = core.shard is not None
+    if not is_shard:
+        gather_homes(core.store, core.owned, core.fence)
+    memory = load_groups(core.store, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
+    core.remember(memory)
+    if is_home(core):
+        core.remember(_begin_home(core.deed.partition_count, has_groups=bool(memory.groups)))
+
+
+def _begin_home(partition_count: int, *, has_groups: bool) -> HomeMemory:
+    """Of a hub that was just opened: all is to be told, and who has what is to be asked."""
+    home = HomeMemory(unknown=set(range(partition_count)) if has_groups else set())
+    home.miss(range(partition_count))
+    return home
+
+
+def require_known(core: Core) -> None:
+    """`Unavailable` while it is not known who has which partition."""
+    if core.memory(HomeMemory).unknown:
+        raise Unavailable("The hub was just opened, and some shards have not said who has which partition. Try again.")

@@ -1,0 +1,52 @@
+"""Groups over several shards: the copy of a definition that each partition has, and what home asks of the shards."""
+
+from __future__ import annotations
+
+import msgspec
+
+from restante.model.groups.group import GroupRow
+from restante.model.groups.group_position import PositionRow
+from restante.model.groups.shares import NOBODY
+
+
+class GroupCopy(msgspec.Struct, frozen=True, array_like=True):
+    """What a partition knows of a group."""
+
+    version: int
+    row: GroupRow | None
+    """None: it was deleted. That stays known, so that an older word of it is seen to be old."""
+
+
+class PartitionMove(msgspec.Struct, frozen=True, array_like=True):
+    """A partition is somebody's from now on, or nobody's, unless its generation has changed."""
+
+    partition: int
+    generation: int
+    """Before. Each giving raises it, so a move that comes late or twice changes nothing."""
+    member_id: bytes = NOBODY
+    member: str = ""
+    lost: str = ""
+    """The name of the member that had it, if its lease has ended or somebody took its place."""
+    running: tuple[int, ...] = ()
+    """What that one said last that it works on there, by numbers."""
+    said_seconds_ago: float = 0.0
+
+
+class PlacedPosition(msgspec.Struct, frozen=True, array_like=True):
+    """The position of a group in a partition."""
+
+    name: str
+    partition: int
+    row: PositionRow
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(GroupCopy)
+
+
+def encode_copy(copy: GroupCopy) -> bytes:
+    return _encoder.encode(copy)
+
+
+def decode_copy(value: bytes) -> GroupCopy:
+    return _decoder.decode(value)

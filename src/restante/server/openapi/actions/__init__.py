@@ -1,1 +1,0 @@
-"""Actions, described: the routes, and the bounds of their bodies."""

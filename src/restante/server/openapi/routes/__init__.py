@@ -1,0 +1,1 @@
+"""The routes, described: one module a subject, as in `server/routes/`."""

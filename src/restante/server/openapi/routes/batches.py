@@ -1,0 +1,96 @@
+"""Batches, described: what changes them. Looking at them and acknowledging are described beside."""
+
+from __future__ import annotations
+
+from restante.limits import BATCH_ITEMS_MAX
+from restante.server.openapi.parts import Answer, Operation, Subject, json_answer, json_body
+from restante.server.openapi.places import BATCH, WRITING
+from restante.server.openapi.routes.acknowledgements import ACKNOWLEDGE
+from restante.server.openapi.routes.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
+
+_BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
+
+
+OPEN = Operation(
+    method="POST",
+    path="/v1/batches",
+    name="openBatch",
+    summary="Open a batch",
+    text="""
+Everything may be left out. `key` is the caller's own name for the batch; with `unique` it is refused if another open
+batch has the same key. `counting` is `exact`, or `estimated` for the cheapest count.
+
+When the batch is complete, `webhook` is called with the headers of Standard Webhooks, and `notify` gets a message in its
+mailbox; both carry `{"id", "key", "completed_at", "items", "duplicates", "duplicates_waiting"}`. A webhook's `secret` is
+`whsec_` and the base64 of 24 to 64 bytes. Without one the hub makes a secret, and gives it only in this answer, as
+`webhook_secret`. Webhooks are called at public addresses only, unless the hub's setting `webhooks.allowed_networks` says
+more: another IP address, or `localhost`, is refused here; a name that leads to one is not called.
+
+With an `id` of its own choice a caller may repeat the call: the same again gets the same answer.
+""",
+    bodies=(json_body("OpenBatchBody"),),
+    body_required=False,
+    answers=(json_answer(201, "Opened.", "BatchOpened", "Cache-Control"),),
+    problems=("batch_key_used", *_BODY_PROBLEMS),
+)
+ADD = Operation(
+    method="POST",
+    path="/v1/batches/{batch}/items",
+    name="addItems",
+    summary="Add items to a batch",
+    text=f"""
+Costs the same for 1 item and for a billion; a batch has at most {BATCH_ITEMS_MAX:,}. Answers groups: the ids of their
+items are `<batch>:<group>:<index>`, with indices from 0 to `upto` - 1. There may be several groups.
+
+With a `request_id`, a UUID, the call may be repeated: the same again adds nothing, and answers the same groups.
+""",
+    parameters=(BATCH,),
+    bodies=(json_body("AddItemsBody"),),
+    answers=(json_answer(201, "Added.", "ItemGroups"),),
+    problems=("batch_unknown", "batch_sealed", *_BODY_PROBLEMS),
+)
+SEAL = Operation(
+    method="POST",
+    path="/v1/batches/{batch}/seal",
+    name="sealBatch",
+    summary="Seal a batch",
+    text="Nothing more is added from then on. A batch is complete when it is sealed and nothing is pending. Again: the same.",
+    parameters=(BATCH,),
+    answers=(json_answer(200, "Sealed.", "Sealed"),),
+    problems=("batch_unknown", *WRITING),
+)
+DELETE = Operation(
+    method="DELETE",
+    path="/v1/batches/{batch}",
+    name="deleteBatch",
+    summary="Delete a batch",
+    text="Its items are unknown from then on, and nobody is told that it is complete. Messages bound to it stay.",
+    parameters=(BATCH,),
+    answers=(Answer(status=204, text="Deleted."),),
+    problems=("batch_unknown", *WRITING),
+)
+REAP = Operation(
+    method="POST",
+    path="/v1/batches/reap",
+    name="reapBatches",
+    summary="Remove batches that nobody uses",
+    text=(
+        "The hub does so by itself. The settings `open_batch_retention_seconds` and `sealed_batch_retention_seconds` say "
+        "after how long; adding and acknowledging are use. A batch bound to messages that still wait or are set aside "
+        "stays. With `dry_run`, only says which would go."
+    ),
+    bodies=(json_body("ReapBody"),),
+    body_required=False,
+    answers=(json_answer(200, "Those that went.", "Reaped"),),
+    problems=_BODY_PROBLEMS,
+)
+SUBJECT = Subject(
+    name="Batches",
+    text="""
+To know when everything is done, or everyone has collected. A batch has items: those that were added, and are
+acknowledged by hand; and the messages whose publish named it with the header `Restante-Batch`, which are done when
+they are collected, have expired or are withdrawn. It is complete when it is sealed and no item is pending. That is
+recorded once.
+""",
+    operations=(OPEN, BATCHES, STATUS, ADD, SEAL, ACKNOWLEDGE, PENDING, PROGRESS, WAIT, DELETE, REAP),
+)

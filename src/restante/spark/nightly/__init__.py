@@ -1,0 +1,1 @@
+"""The parts of the job `nightly-run`: what it reads, and how it settles."""
