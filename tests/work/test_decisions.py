@@ -175,8 +175,8 @@ def test_the_position_stands_before_the_first_action_without_an_outcome() -> Non
 
 def test_outcomes_are_gathered_for_five_milliseconds() -> None:
     bench = Bench()
-    bench.publish("a", "b")
-    first, second = bench.begin()
+    bench.publish("a", "b", "c")
+    first, second, _ = bench.begin()
     bench.end(first, DONE)
     bench.now += 0.003
     assert bench.core.reports(bench.now) == []
@@ -188,17 +188,34 @@ def test_outcomes_are_gathered_for_five_milliseconds() -> None:
     assert bench.core.reports(bench.now) == []  # one at a time
 
 
-def test_what_other_partitions_have_to_say_goes_with_a_report_that_is_due() -> None:
-    bench = Bench(partitions=3)
+def test_when_nothing_runs_any_more_nobody_waits_for_what_might_end() -> None:
+    bench = Bench(partitions=2)
     bench.hub.publish(1, "b")
     bench.publish("a")
     first, second = bench.begin()
+    bench.end(first, DONE)
+    assert bench.core.reports(bench.now) == []
+    bench.end(second, DONE)
+    assert len(bench.core.reports(bench.now)) == 2
+
+
+def test_what_other_partitions_have_to_say_goes_with_a_report_that_is_due() -> None:
+    bench = Bench(partitions=3)
+    bench.hub.publish(1, "b")
+    bench.hub.publish(2, "c")
+    bench.publish("a")
+    first, second, _ = bench.begin()
     bench.end(first, DONE)
     bench.now += 0.004
     bench.end(second, DONE)
     bench.now += 0.001
     reports = bench.core.reports(bench.now)
-    assert sorted((report.partition, len(report.outcomes)) for report in reports) == [(0, 1), (1, 1)]
+    assert sorted((report.partition, len(report.outcomes)) for report in reports) == sorted(
+        [
+            (first.partition, 1),
+            (second.partition, 1),
+        ]
+    )
     assert bench.core.reports(bench.now) == []
     assert sent_together(reports) == [reports]
 

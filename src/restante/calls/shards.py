@@ -5,6 +5,8 @@ Each may be repeated, and comes late or twice: it carries what tells an old one 
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 from restante.calls.call import Answer_co, Call
@@ -12,6 +14,7 @@ from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
 from restante.model.groups.group import GroupRow
+from restante.model.groups.group_answers import Running
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.shards.group_parts import PartitionMove, PlacedPosition
 from restante.model.shards.rounds import RoundPhase
@@ -157,6 +160,22 @@ class AskRound(ShardCall[RoundState], frozen=True):
     partitions: tuple[int, ...]
 
 
+class CutStep(Enum):
+    """What a shard does for a backup of one moment over all shards, one after the other."""
+
+    PREPARE = "prepare"
+    HOLD = "hold"
+    RELEASE = "release"
+    DROP = "drop"
+
+
+class CutShard(ShardCall[float | None], frozen=True):
+    """From a door that makes a backup. The answer to `RELEASE` is for how many seconds commits were held; None: of no use."""
+
+    cut: str
+    step: CutStep
+
+
 class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
     """To home, from who has staged parts: how does the consignment stand? None: nobody knows it."""
 
@@ -191,6 +210,13 @@ class ReadPositions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
 
     partitions: tuple[int, ...]
     names: tuple[str, ...]
+
+
+class NoteWork(ShardCall[None], frozen=True):
+    """From a door: a member has said with a heartbeat what it works on in the partitions of a shard."""
+
+    member_id: str
+    running: tuple[Running, ...]
 
 
 class NotePosition(ShardCall[None], frozen=True):

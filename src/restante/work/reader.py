@@ -19,7 +19,7 @@ from restante.work.action_pages import action_page, few_page
 PAGE_ACTIONS_MAX = 2_000
 _ROOM_LEAST = 500
 """A partition that has read far ahead is read on when it has room for so many: not one action at a time."""
-_GATHER_SECONDS = 0.004
+_GATHER_SECONDS = 0.002
 """After an answer with little in it, so long nothing is asked: what comes meanwhile comes in one answer."""
 _GATHER_ACTIONS = 100
 """An answer with so many is much."""

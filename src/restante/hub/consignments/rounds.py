@@ -27,20 +27,20 @@ from restante.calls.shards import (
 )
 from restante.errors import RestanteError, Unavailable
 from restante.hub.batches.batch_counts import home_of, row_of
-from restante.hub.batches.batch_parts import plan_enlist
+from restante.hub.batches.batch_parts import PartWork, plan_enlist
 from restante.hub.batches.batches import plan_seal
 from restante.hub.batches.part_calls import closing
 from restante.hub.consignments.commit_consignment import count_committed, staged_runs
 from restante.hub.consignments.consignments import check_id, discard, leave, require_no_round, touch, usable_row
 from restante.hub.consignments.doubts import note_doubts
 from restante.hub.consignments.open_rounds import OpenRounds
-from restante.hub.consignments.prepared import inquiring, stage_part
+from restante.hub.consignments.prepared import Prepared, inquiring, stage_part
 from restante.hub.consignments.stage import check_room, open_consignment, repeated, stored_row
 from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar, StagingRoom, is_staged_before
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, Rest, run
-from restante.hub.engine.tasks import when_told
+from restante.hub.engine.tasks import Task, when_told
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
 from restante.model.consignments.consignment import (
@@ -72,6 +72,8 @@ from restante.model.storage.changes import Space
 
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
+_LATE_SECONDS = 0.2
+"""So often it is looked whether somebody has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -363,11 +365,25 @@ def between_shards(core: Core) -> Procedure[None]:
     yield from inquiring(core)
 
 
+def hasten(core: Core) -> bool:
+    """Have done now what is to be done between shards, for batches too; whether there is any."""
+    rounds, work = core.memory(OpenRounds), core.memory(PartWork)
+    rounds.wanted.set()
+    work.wanted.set()
+    return bool(rounds.rows or core.memory(Prepared).rows or work.reports or work.closings)
+
+
+def _refuse_late(core: Core) -> None:
+    """Publishes of what is held are answered in time, also while this shard waits for another one."""
+    while not core.closing.wait(_LATE_SECONDS):
+        core.committer.refuse_parked(_WAIT_SECONDS - _LATE_SECONDS)
+
+
 def _once(core: Core) -> int:
-    core.committer.refuse_parked(_WAIT_SECONDS)
     note_doubts(core)
     run(core, between_shards(core))
     return 0
 
 
+PARKED_TASK = Task("parked", _refuse_late, is_wanted=lambda core: core.shard is not None)
 TASK = when_told("rounds", lambda core: core.memory(OpenRounds).wanted, _once)

@@ -446,10 +446,15 @@ class WorkCore:
     # Reporting
 
     def reports(self, now: float) -> list[OutcomeReport]:
-        """The reports to be made now, of each partition one at a time. If one is due, what others have to say goes with it."""
+        """The reports to be made now, of each partition one at a time.
+
+        If one is due, what others have to say goes with it. If nothing runs, nothing more will end soon: there is nothing to
+        wait for.
+        """
         works = self._partitions.values()
         due = {work.number for work in works if work.is_due(now)}
-        return [work.report(now) for work in works if work.number in due or (due and work.may_join)]
+        together = bool(due) or not self._running
+        return [work.report(now) for work in works if work.number in due or (together and work.may_join)]
 
     def report_taken(self, report: OutcomeReport, now: float) -> None:
         work = self._work_of(report)

@@ -11,7 +11,6 @@ import msgspec
 
 from restante.cluster.call_values import PublishLetters, decode_answer, decode_error
 from restante.cluster.frames import FrameKind
-from restante.cluster.shard_lines import is_silent
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
@@ -41,7 +40,11 @@ class DoorPublish(ShortPublish):
     ) -> bool:
         letters = plain_letters(body)
         cut = None if letters is None else self.link.cut.letters(letters, grant)
-        if letters is None or cut is None or len(cut.parts) != 1:
+        if letters is None or cut is None:
+            return False
+        if self.link.backplane is not None and numbers is None:
+            return partition is None and self.link.backplane.publish_letters(letters, listener)
+        if len(cut.parts) != 1:
             return False
         shard, call, _, _ = cut.parts[0]
         assert isinstance(call, PublishLetters), "few messages are carried as letters"
@@ -80,7 +83,7 @@ class CarriedPublish:
             self._tell(decode_answer(self._call, content), None)
             return
         error = decode_error(content)
-        if is_silent(error):
+        if self._route.link.lines.goes_on(error):
             self.lost()
         else:
             self._tell(None, error)

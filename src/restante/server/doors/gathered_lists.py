@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
+from restante.calls.backplane import ListRefusedRecords
 from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
 from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
-from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext
+from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, SendHeartbeat
 from restante.calls.mailboxes import ListPartitions, ListRecipients
 from restante.calls.nodes import ListRounds
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
@@ -26,16 +29,21 @@ from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
+from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.page_token import page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
+from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 from restante.server.doors.action_parts import change_poison, list_poison
-from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next
+from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next, send_heartbeat
 
 T = TypeVar("T")
+_NO_MORE = "-"
+_LATE = datetime.max.replace(tzinfo=UTC)
 Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
 
 
@@ -106,7 +114,9 @@ async def _reaped(lines: ShardLines, call: ReapBatches, caller: Grant) -> Reaped
 
 
 async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
-    """Shard by shard: the token says which, and how far."""
+    """Shard by shard: the token says which, and how far. The slowest are those of all shards."""
+    if call.slowest:
+        return await _slowest(lines, call, caller)
     first, _, rest = (call.after or "0:").partition(":")
     shard = int(first) if first.isascii() and first.isdecimal() and len(first) < 6 else len(lines.lines)
     if shard >= len(lines.lines):
@@ -118,6 +128,50 @@ async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> Pro
     return ProgressPage(recipients=page.recipients, next=following)
 
 
+async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -> RefusedPage:
+    """By partition and position, which is the order of the shards; every shard goes on after the place of a token."""
+    pages = await lines.all(call, caller)
+    found = [record for page in pages for record in page.records]
+    size = page_size(call.limit)
+    chosen = sorted(found, key=lambda own: (own.partition, own.position))[:size]
+    left = len(found) > size or _more(pages)
+    following = f"{chosen[-1].partition}:{chosen[-1].position}" if left else None
+    return RefusedPage(records=tuple(chosen), next=following)
+
+
+async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
+    """The token has the place of each shard in its own order, or says that it has no more."""
+    size, places = page_size(call.limit), _slow_places(call.after, len(lines.lines))
+
+    async def asked(shard: int, limit: int) -> ProgressPage:
+        if places[shard] == _NO_MORE:
+            return ProgressPage(recipients=(), next=None)
+        return await lines.call(shard, msgspec.structs.replace(call, after=places[shard] or None, limit=limit), caller)
+
+    pages = await asyncio.gather(*(asked(shard, size) for shard in range(len(places))))
+    entries = [(own, shard) for shard, page in enumerate(pages) for own in page.recipients]
+    chosen = sorted(entries, key=lambda entry: (entry[0].oldest_waiting or _LATE, entry[0].recipient))[:size]
+    taken = Counter(shard for _, shard in chosen)
+
+    async def place_after(shard: int, page: ProgressPage) -> str:
+        """Who has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
+        if not taken[shard]:
+            return places[shard] if page.recipients else _NO_MORE
+        upto = page if taken[shard] == len(page.recipients) else await asked(shard, taken[shard])
+        return upto.next or _NO_MORE
+
+    after = await asyncio.gather(*(place_after(shard, page) for shard, page in enumerate(pages)))
+    following = None if set(after) == {_NO_MORE} else ".".join(after)
+    return ProgressPage(recipients=tuple(own for own, _ in chosen), next=following)
+
+
+def _slow_places(token: str | None, count: int) -> list[str]:
+    places = [""] * count if token is None else token.split(".")
+    if len(places) != count or not all(part in ("", _NO_MORE) or part.isdecimal() for part in places):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {(token or '')[:64]!r}.")
+    return places
+
+
 async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
     return sum(await lines.all(call, caller))
 
@@ -125,18 +179,19 @@ async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
 async def _sources(lines: ShardLines, call: ListSources, caller: Grant) -> SourcePage:
     """Each shard knows how far its own partitions are. Those of the same name and owner are one source.
 
-    A page has all names up to the least last one of the shards: so it may be longer than was asked for.
+    The first of all are among the first of each shard, so a page of each is enough for one of all.
     """
-    pages = await lines.all(call, caller)
-    by_name: dict[tuple[str, str], list[SourceStatus]] = {}
+    pages, size = await lines.all(call, caller), page_size(call.limit)
+    by_key: dict[bytes, list[SourceStatus]] = {}
     for page in pages:
         for own in page.sources:
-            by_name.setdefault((own.source, own.owner or ""), []).append(own)
-    ends = [page.sources[-1].source for page in pages if page.next is not None]
-    names = [name for name in sorted(by_name) if not ends or name[0] <= min(ends)]
-    tokens = {page.sources[-1].source: page.next for page in pages if page.next is not None}
-    following = tokens.get(min(ends)) if ends else None
-    return SourcePage(sources=tuple(_one_source(by_name[name]) for name in names), next=following)
+            by_key.setdefault(source_key(own.source, bytes.fromhex(own.owner or "")), []).append(own)
+    keys = sorted(by_key)
+    is_more = len(keys) > size or _more(pages)
+    return SourcePage(
+        sources=tuple(_one_source(by_key[key]) for key in keys[:size]),
+        next=page_token(keys[:size][-1]) if is_more else None,
+    )
 
 
 def _one_source(parts: list[SourceStatus]) -> SourceStatus:
@@ -190,6 +245,7 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     ReadGroup: read_group,
     DefineGroup: define_group,
     ReadNext: read_next,
+    SendHeartbeat: send_heartbeat,
     ListPoison: list_poison,
     RepeatPoison: change_poison,
     GiveUpPoison: change_poison,
@@ -199,6 +255,7 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     DeleteSource: _delete_source,
     ReapBatches: _reaped,
     ReadProgress: _progress,
+    ListRefusedRecords: _refused,
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,

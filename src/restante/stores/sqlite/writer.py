@@ -49,7 +49,7 @@ class Transaction(NamedTuple):
 
 
 class Writer:
-    """Its methods are called under `lock`, which others take to keep commits away for a moment."""
+    """Writes commits. Its methods are called under `lock`, which others take to keep commits away for a moment."""
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
         self.lock = threading.Lock()
@@ -76,8 +76,8 @@ class Writer:
                     partition=partition,
                 )
 
-    def raise_fences(self, partitions: range) -> int:
-        fence = max(self._fences.values(), default=0) + 1
+    def raise_fences(self, partitions: range, by: int = 1) -> int:
+        fence = max(self._fences.values(), default=0) + by
         raised = dict.fromkeys(partitions, fence)
         self.write(Transaction(fences=list(raised.items())))
         self._fences.update(raised)
