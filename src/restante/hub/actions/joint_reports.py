@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
@@ -26,8 +28,8 @@ def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
     prepared = _prepared(core, call)
     core.committer.submit_each([one for one in prepared if isinstance(one, Planned)])
     answer = _answered(call, prepared)
-    for own, one in zip(call.reports, prepared, strict=True):
-        if not isinstance(_outcome(one), RestanteError):
+    for own, told in zip(call.reports, answer.partitions, strict=True):
+        if told.problem is UNSET:
             tell_if_release(core, own)
     return answer
 
