@@ -11,6 +11,7 @@ MAKE_VENV := python=$$(bash tools/find_python) && { [ -x $(BIN)/python ] || "$$p
 WORKERS ?= auto
 # With AGAIN=yes, a target of tests runs what failed last, one test after another.
 PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed-no-failures none,$(WORKERS)) --dist loadgroup
+LONG := RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m long --timeout 3600
 # What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -84,8 +85,11 @@ test-browser: setup ## Look at the console in a real browser, Chromium of this s
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
 
-test-long: setup ## Run the long tests, with their full counts.
-	RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m long --timeout 3600
+test-long: setup ## Run the long tests, with their full counts. `make test-long-crash` runs those of tests/crash, and so on.
+	$(LONG)
+
+test-long-%: setup
+	$(LONG) tests/$*
 
 check: setup ## Check format, lint, types (of the TypeScript client too), imports, generated modules, the shape of the code, the docs against the code, and their words.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))

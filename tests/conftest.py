@@ -7,6 +7,7 @@ every engine, beside all that is about the network itself.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ _KILLS = frozenset(
 _KILLS_TESTS = (
     "cli/test_collect_command.py::test_a_collect_that_is_killed_again_and_again_gets_everything_exactly_once",
     "cli/test_feed.py::test_whoever_is_killed_goes_on_and_misses_nothing",
+    "cli/test_tour.py::test_the_hub_stays_up_until_it_is_interrupted[15]",
     "docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",
 )
 _BROWSER = frozenset({"test_browser.py"})
@@ -61,7 +63,7 @@ _WIRE_TESTS = tuple(
     f"{place}::test_the_examples_of_a_page_print_what_it_shows[{page}]"
     for place, pages in {
         "clients/test_typescript.py": ("README",),
-        "docs/test_examples.py": ("batches", "catalog", "first-steps", "many-writers", "reading-along"),
+        "docs/test_examples.py": ("batches", "catalog", "first-steps", "many-writers", "reading-along", "workers"),
     }.items()
     for page in pages
 )
@@ -72,18 +74,43 @@ _BENCH_PROCESSES = (
     "test_idempotent.py::test_each_way_of_large_parcels_stores_everything_and_only_the_numbered_ones_leave_a_producer",
     "test_live.py::TestOurs::test_the_client_and_bare_sockets_get_everything_in_order[client]",
     "test_live.py::TestOurs::test_the_client_and_bare_sockets_get_everything_in_order[bare sockets]",
+    "test_reading_along.py::test_our_ways_read_everything_or_what_was_asked_for[Served]",
+    "test_reading_along.py::test_publishing_beside_a_reader_is_timed_and_the_reader_sees_all_of_it[OverTheWire]",
     "test_live.py::TestOurs::test_those_that_read_nothing_are_connected_and_get_nothing",
     "test_live.py::TestOurs::test_connections_may_wait_for_more",
 )
 """Workloads of the benchmarks in processes of their own."""
+_LONG = frozenset(
+    {
+        "actions/test_action_kills.py",
+        "batches/test_concurrency.py",
+        "client/test_live_cuts.py",
+        "crash/test_kills_postgresql.py",
+        "feed/test_readers.py",
+        "groups/test_group_kills.py",
+        "work/test_worker_kills.py",
+    }
+)
+"""Files whose counts `RESTANTE_LONG` raises: then their tests are long ones."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
-_COUNTS = (profiles.by_profile, profiles.faults, profiles.pairs, profiles.places)
+_COUNTS = (profiles.by_profile, profiles.faults, profiles.pairs, profiles.places, profiles.some)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 
 
 def pytest_configure() -> None:
+    # What is collected stays until the end: a quarter of the time of collecting went into looking for garbage in it.
+    gc.disable()
+    _put_folders_into_memory()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def _put_folders_into_memory() -> None:
     """Folders of tests lie in memory. `TMPDIR` puts them elsewhere, and so do the long tests, which write more."""
     elsewhere = {"PYTEST_DEBUG_TEMPROOT", "TMPDIR", "RESTANTE_LONG"} & os.environ.keys()
     if not elsewhere and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_ROOM_BYTES:
@@ -113,28 +140,53 @@ def _deep_checks_on_demand() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     represented: set[tuple[Path, str]] = set()
     for item in items:
-        if _folder_of(item) == "spark" and not _is_quick(item):
-            item.add_marker(pytest.mark.spark)
-        if _folder_of(item) == "kafka":
-            item.add_marker(pytest.mark.kafka)
-        if item.path.name in _KILLS or item.nodeid.endswith(_KILLS_TESTS):
-            item.add_marker(pytest.mark.kills)
-        if item.path.name in _WIRE_FILES or item.nodeid.endswith((*_WIRE_TESTS, *_BENCH_PROCESSES)):
-            item.add_marker(pytest.mark.wire)
-        if _is_counted(item):
-            item.add_marker(pytest.mark.counted)
-        if item.path.name in _BROWSER:
-            item.add_marker(pytest.mark.browser)
+        for mark, is_of in _TIERS.items():
+            if is_of(item):
+                item.add_marker(mark)
         distant = _distant_engine(item)
         if distant is not None:
             if (item.path, distant) in represented:
-                item.add_marker(pytest.mark.wire)
+                item.add_marker("wire")
             represented.add((item.path, distant))
+
+
+def _is_of_spark(item: pytest.Item) -> bool:
+    return _folder_of(item) == "spark" and not _is_quick(item)
+
+
+def _is_of_kafka(item: pytest.Item) -> bool:
+    return _folder_of(item) == "kafka"
+
+
+def _kills(item: pytest.Item) -> bool:
+    return item.path.name in _KILLS or _name_of(item).endswith(_KILLS_TESTS)
+
+
+def _goes_over_the_wire(item: pytest.Item) -> bool:
+    return item.path.name in _WIRE_FILES or _name_of(item).endswith((*_WIRE_TESTS, *_BENCH_PROCESSES))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return bool(os.environ.get("RESTANTE_LONG")) and _place_of(item) in _LONG
+
+
+def _is_of_a_browser(item: pytest.Item) -> bool:
+    return item.path.name in _BROWSER
+
+
+def _name_of(item: pytest.Item) -> str:
+    """Its name, without the group that pytest-xdist may have written behind it."""
+    return item.nodeid.rpartition("@")[0] or item.nodeid
+
+
+def _place_of(item: pytest.Item) -> str:
+    """Its file, from this folder on."""
+    return str(item.path).removeprefix(_HERE).lstrip(os.sep).replace(os.sep, "/")
 
 
 def _folder_of(item: pytest.Item) -> str:
     """The first folder below this one."""
-    return str(item.path).removeprefix(_HERE).lstrip(os.sep).split(os.sep, 1)[0]
+    return _place_of(item).split("/", 1)[0]
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -153,3 +205,15 @@ def _distant_engine(item: pytest.Item) -> str | None:
     if called is None:
         return None
     return next((called.params[name] for name in _ENGINES if called.params.get(name) in _DISTANT), None)
+
+
+_TIERS = {
+    "spark": _is_of_spark,
+    "kafka": _is_of_kafka,
+    "kills": _kills,
+    "wire": _goes_over_the_wire,
+    "counted": _is_counted,
+    "long": _is_long,
+    "browser": _is_of_a_browser,
+}
+"""From a mark to what says whether a test has it."""

@@ -13,7 +13,7 @@ from itertools import product
 from hypothesis import settings
 
 _EXAMPLES = {"dev": 30, "ci": 100, "long": 1_000}
-_PLACES = 6
+_PLACES = 4
 """So many places in order the tier for people tries."""
 _EVERY = 3
 """Of the pairs of things that meet, the tier for people tries one in so many."""
@@ -37,6 +37,12 @@ def places(count: int, *, most: int = _PLACES) -> list[int]:
     if count <= most or by_profile(dev=0, ci=1):
         return list(range(count))
     return [place * (count - 1) // (most - 1) for place in range(most)]
+
+
+def some(cases: Iterable[str], *, most: int) -> list[str]:
+    """Which of several cases that cost much are tried: all; in the tier for people `most` of them."""
+    every = list(cases)
+    return [every[place] for place in places(len(every), most=most)]
 
 
 def pairs(firsts: Iterable[str], seconds: Iterable[str]) -> list[tuple[str, str]]:

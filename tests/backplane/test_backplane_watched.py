@@ -13,7 +13,15 @@ import pytest
 import restante
 from restante.assembly import open_store
 from restante.backplanes.memory import MemoryBackplane
-from restante.calls.backplane import DeleteRefusedRecord, ListRefusedRecords, ReadBackplane
+from restante.calls.backplane import (
+    DeleteRefusedRecord,
+    ListRefusedRecords,
+    ReadBackplane,
+    ReadRefusedRecord,
+    RepeatRefusedRecord,
+)
+from restante.calls.upkeep import RetainNow
+from restante.client.surface.surface import Bundle
 from restante.client.surface.sync import Hub
 from restante.errors import MessageConflict, NotFound
 from restante.hub.backplane.status import forget_poison
@@ -103,15 +111,73 @@ def test_commands_show_it(served: ServedHub, hub: Hub) -> None:
     (record,) = json.loads(_command(served, "refused", "--json"))["records"]
     assert "other content" in record["reason"]
     place = str(record["partition"]), str(record["position"])
+    assert "Would remove the refused record" in _command(served, "forget", *place, "--dry-run")
+    assert "Would try the refused record" in _command(served, "again", "--all", "--dry-run")
+    assert len(json.loads(_command(served, "refused", "--json"))["records"]) == 1
+    again = _run(served, "again", *place)
+    assert (again.returncode, "Refused again: the refused record" in again.stdout) == (1, True)
+    assert _run(served, "again").returncode == 2
+    assert _run(served, "again", *place, "--all").returncode == 2
     assert "Removed the refused record" in _command(served, "forget", *place, "--yes")
     assert "No record was refused." in _command(served, "refused")
 
 
+def test_a_refused_record_is_stored_when_nothing_stands_in_its_way_any_more(
+    log: MemoryBackplane, tmp_path: Path
+) -> None:
+    settings = Settings(partition_count=4, housekeeping_seconds=0, collected_retention_seconds=0)
+    with start(tmp_path / "data", settings, backplane=log) as running, restante.connect(running.url, retries=0) as hub:
+        _repeat_refused(hub)
+
+
+def _repeat_refused(hub: Hub) -> None:
+    refuse(hub, 2)
+    first, second = hub.link.call(ListRefusedRecords()).records
+    with pytest.raises(MessageConflict):
+        hub.link.call(RepeatRefusedRecord(first.partition, first.position))
+    assert hub.link.call(ReadRefusedRecord(first.partition, first.position)) == first
+    _bundle(hub, "ada").dequeue()
+    hub.link.call(RetainNow())  # the id of the first message is forgotten with it
+    receipt = hub.link.call(RepeatRefusedRecord(first.partition, first.position))
+    assert (receipt.accepted, receipt.duplicates, len(receipt.partitions)) == (1, 0, 1)
+    assert [message.text for message in _bundle(hub, "ada").messages] == ["other 0"]
+    with pytest.raises(NotFound):
+        hub.link.call(RepeatRefusedRecord(first.partition, first.position))
+    assert hub.link.call(ListRefusedRecords()).records == (second,)
+
+
+def test_send_may_be_content_with_the_backplane(served: ServedHub, hub: Hub, tmp_path: Path) -> None:
+    lines = tmp_path / "mail.jsonl"
+    lines.write_text("".join(json.dumps({"recipient": "bob", "text": f"{n}"}) + "\n" for n in range(3)))
+    one = _sent(served, "--recipient", "bob", "--text", "hello", "--accept", "accepted")
+    many = _sent(served, str(lines), "--accept", "accepted", "--json")
+    assert "1 message accepted" in one
+    assert {name: json.loads(many)[name] for name in ("accepted", "stored")} == {"accepted": 3, "stored": False}
+    assert "1 message stored" in _sent(served, "--recipient", "bob", "--text", "last", "--accept", "stored")
+    found = [message.text for message in _bundle(hub, "bob").messages]
+    assert found == ["hello", "0", "1", "2", "last"]
+
+
+def _bundle(hub: Hub, name: str) -> Bundle:
+    bundle = hub.recipient(name).peek(wait=5)
+    assert bundle is not None
+    return bundle
+
+
+def _sent(served: ServedHub, *arguments: str) -> str:
+    command = [sys.executable, "-m", "restante.cli", "send", *arguments, "--hub", served.url]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def _command(served: ServedHub, *arguments: str) -> str:
-    command = [sys.executable, "-m", "restante.cli", "backplane", *arguments, "--hub", served.url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _run(served, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _run(served: ServedHub, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "restante.cli", "backplane", *arguments, "--hub", served.url]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_refused_records_pass_the_doctor_and_go_with_time(log: MemoryBackplane, tmp_path: Path) -> None:

@@ -183,8 +183,7 @@ def test_an_error_of_the_system_is_one_line_too(tmp_path: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize(("options", "unbuffered"), [([], ""), (["--json"], "1")])
 def test_what_nobody_reads_is_not_confirmed(tmp_path: Path, options: list[str], unbuffered: str) -> None:
     with open_hub(tmp_path / "data") as hub:
         hub.producer.send([Message(recipient="ada", data=b"x" * 1_000) for _ in range(2_000)])

@@ -11,6 +11,7 @@ import msgspec
 from restante.cluster.shard_folders import found_table, shard_folder
 from restante.cluster.shard_lines import ShardLines
 from restante.limits import CONNECTIONS_BACKLOG
+from restante.ports.backplane import Backplane
 from restante.ports.content import OriginPort
 from restante.server.doors.door_service import DoorService
 from restante.server.serve import ServedHub, listening_socket, url_of
@@ -32,7 +33,8 @@ class SeveralHub:
         doors: int = DOORS,
         origins: Mapping[str, OriginPort] | None = None,
         clock: Callable[[], int] | None = None,
-        prepare: Callable[[DoorService], None] = lambda _: None,
+        backplane: Backplane | None = None,
+        prepare: Callable[[DoorService, Path, int], None] = lambda *_: None,
     ) -> None:
         chosen = settings or Settings()
         chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, port=0))
@@ -41,22 +43,24 @@ class SeveralHub:
         bound.listen(CONNECTIONS_BACKLOG)
         self.url = url_of(bound)
         self._folder, self._settings, self._origins, self._clock = folder, chosen, origins, clock
+        self._backplane = backplane
         self._prepare = prepare
         numbers = range(len(self.table.ranges))
         self.folders = [shard_folder(folder, number) for number in numbers]
         self.shards = [self._shard(number) for number in numbers]
-        self.doors = [self._door(bound.dup()) for _ in range(doors)]
+        self.doors = [self._door(bound.dup(), number) for number in range(doors)]
         bound.close()
 
     def _shard(self, number: int) -> ServedHub:
         place = (self._folder, self.table, number, self._settings, self.url)
-        return ServedHub(ShardService(*place, origins=self._origins, clock=self._clock))
+        return ServedHub(ShardService(*place, origins=self._origins, clock=self._clock, backplane=self._backplane))
 
-    def _door(self, bound: socket.socket) -> ServedHub:
+    def _door(self, bound: socket.socket, number: int) -> ServedHub:
         lines = ShardLines(self.table.ranges, self.folders)
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
-        service = DoorService(lines, self._folder, self._settings, bound, self.url, {}, claims)
-        self._prepare(service)
+        place = (self._folder, self._settings, bound, self.url)
+        service = DoorService(lines, *place, {}, claims, backplane=self._backplane)
+        self._prepare(service, self._folder, number)
         return ServedHub(service)
 
     def stop_shard(self, number: int) -> None:

@@ -270,3 +270,25 @@ def test_another_number_of_shards_is_refused_with_what_changes_it(several: Sever
 @pytest.mark.parametrize("path", sorted(ONE_SHARD))
 def test_what_is_about_one_shard_is_passed_on(path: str) -> None:
     assert all(choice_of(route) is not None for route in (*ROUTES, *SOCKETS) if route.path == path)
+
+
+def test_the_slowest_of_a_batch_come_first_whichever_shard_they_are_in(wire: Wire) -> None:
+    batch = wire("POST", "/v1/batches", {"key": "night"}).json()["id"]
+    order = [names(number % 4, 40)[number // 4] for number in (*range(0, 160, 3), *range(1, 160, 3), *range(2, 160, 3))]
+    for name in order[:60]:
+        sent = {"messages": [{"recipient": name, "data": 1}]}
+        assert wire("POST", "/v1/messages", sent, headers={"restante-batch": batch}).status == 201
+    for name in order[10:20]:
+        bundle = wire.get(f"/v1/recipients/{name}/peek").headers["restante-bundle-id"]
+        assert wire("DELETE", f"/v1/recipients/{name}/bundles/{bundle}").status == 200
+    for limit in (7, 60):
+        seen: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = wire.get(f"/v1/batches/{batch}/progress?slowest=true&limit={limit}{after}").json()
+            seen += [own["recipient"] for own in page["recipients"]]
+            assert len(page["recipients"]) <= limit
+            after = None if page["next"] is None else f"&after={page['next']}"
+        assert seen == order[:10] + order[20:60]
+    for token in ("x", "1.2", "-1.2.3.4"):
+        assert wire.get(f"/v1/batches/{batch}/progress?slowest=true&after={token}").status == 400

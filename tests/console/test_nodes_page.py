@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from restante.cli.serving.console import mount_console
+from restante.cli.serving.console import mount_console, mount_door_console
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from tests.cluster.several import SeveralHub
 from tests.cluster.two_nodes import TwoNodes
+from tests.console.test_streams import _stream
 from tests.console.visiting import Browsing
 
 
@@ -82,13 +83,43 @@ def test_a_node_is_drained_when_its_name_was_typed_and_the_last_one_is_not(guard
 
 
 def test_a_shard_that_does_not_serve_is_said_first(tmp_path_factory: pytest.TempPathFactory) -> None:
-    several = SeveralHub(tmp_path_factory.mktemp("shards") / "data", prepare=mount_console)
+    several = SeveralHub(tmp_path_factory.mktemp("shards") / "data", prepare=mount_door_console)
     try:
         browser = Browsing(several.url)
         assert "/console/nodes" in browser.get("/partitions").page.links
         assert "One node, local, has all shards." in browser.get("/nodes").page.text
+        assert "Most waiting" in browser.get("").page.text
         several.stop_shard(3)
-        said = browser.get("/nodes").page.text
+        pages = [browser.get(path).page.text for path in ("/nodes", "")]
+        refused = browser.get("/partitions")
+        several.start_shard(3)
+        again = browser.get("").page.text
     finally:
         several.stop()
-    assert "Not all is well Shard 3 is silent: Shard 3 does not answer" in said
+    assert all("Shard 3 (partitions 12 to 15) is silent. Shard 3 does not answer" in said for said in pages)
+    assert refused.status == 503
+    assert "/console/nodes" in refused.page.links
+    assert "Which shard does not serve?" in refused.page.text
+    assert "is silent" not in again
+
+
+def test_doors_on_one_port_share_the_sessions_of_one_console(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("doors") / "data"
+    home.mkdir()
+    operator = TokenFile(home / "tokens.json").create(roles=[Role.OPERATOR])
+    several = SeveralHub(home, prepare=mount_door_console, doors=3)
+    try:
+        browser = Browsing(several.url)
+        assert browser.sign_in(operator).status == 303
+        assert {browser.get("/tokens", follow=False).status for _ in range(30)} == {200}
+        for _ in range(6):
+            assert browser.confirm("file", {}, "file").status == 303
+        with _stream(several.url, "", browser.cookie) as answer:
+            assert answer.status == 200
+            assert answer.readline()
+        seen = [browser.ask("GET", "/console/assets/console.css").status for _ in range(10)]
+        reached = [door.service.counter.metrics.requests for door in several.doors]  # type: ignore[attr-defined]  # doors
+    finally:
+        several.stop()
+    assert set(seen) == {200}
+    assert sum(bool(own) for own in reached) > 1, "requests came through several doors"

@@ -323,8 +323,8 @@ def sealed(manifest: bytes, *parts: bytes) -> bytes:
 
 
 def test_a_backup_of_a_newer_format_asks_for_the_newer_version() -> None:
-    manifest = b'{"format": 2, "something": "new"}'
-    with pytest.raises(FormatUnsupported, match="format 2"):
+    manifest = b'{"format": 3, "something": "new"}'
+    with pytest.raises(FormatUnsupported, match="format 3"):
         verify(reader(sealed(manifest, entry("restante.db", b"database"))).read)
 
 

@@ -51,10 +51,11 @@ def until(reached: Callable[[], bool], what: str, seconds: float = 120) -> None:
 class Senders:
     """Each sends one numbered message after the other to its own mailbox, the same until it is acknowledged."""
 
-    def __init__(self, url: str, kinds: tuple[str, ...]) -> None:
+    def __init__(self, url: str, kinds: tuple[str, ...], timeout: float = 10) -> None:
         self.sent = [0] * SENDERS
         self.failures = 0
         self._url = url
+        self._timeout = timeout
         self._kinds = kinds
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
@@ -62,7 +63,7 @@ class Senders:
             thread.start()
 
     def _send(self, number: int) -> None:
-        with restante.connect(self._url, retries=0, timeout=10) as hub:
+        with restante.connect(self._url, retries=0, timeout=self._timeout) as hub:
             while not self._stopping.is_set():
                 self._send_one(hub, number)
 

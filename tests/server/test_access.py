@@ -31,6 +31,8 @@ ALLOWED = {
     "GET /v1/partitions/{partition}/producers": "pro",
     "GET /v1/backplane": "o",
     "GET /v1/backplane/refused": "o",
+    "GET /v1/backplane/refused/{partition}/{position}": "o",
+    "POST /v1/backplane/refused/{partition}/{position}/again": "o",
     "DELETE /v1/backplane/refused/{partition}/{position}": "o",
     "GET /v1/sources": "pro",
     "GET /v1/sources/{source}": "pro",

@@ -527,7 +527,7 @@ def test_before_the_first_round_and_after_one_that_hangs_healthz_fails(tmp_path:
         assert "ended 40 s ago" in str(answer.checks[-1].reason)
     finally:
         service.desk.hub.close()
-        service._socket.close()
+        service.sockets[0].close()
 
 
 def test_a_round_that_fails_does_not_end_the_rounds(

@@ -59,6 +59,8 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "GET /v1/partitions/{partition}/producers": (PRODUCER,),
     "GET /v1/backplane": (HUB,),
     "GET /v1/backplane/refused": (HUB,),
+    "GET /v1/backplane/refused/{partition}/{position}": (HUB,),
+    "POST /v1/backplane/refused/{partition}/{position}/again": (HUB,),
     "DELETE /v1/backplane/refused/{partition}/{position}": (HUB,),
     "GET /v1/sources": (SOURCE,),
     "GET /v1/sources/{source}": (SOURCE,),

@@ -24,6 +24,7 @@ from restante.model.batches.batch import Counts
 from restante.model.shards.batch_parts import EnlistedPart, total_at_home
 from restante.model.shards.rounds import RoundPhase, RoundRow, phase_for
 from restante.stores.memory import MemoryStore
+from tests.profiles import by_profile, some
 from tests.shards import simulation
 from tests.shards.simulated_clients import simulate
 
@@ -44,7 +45,7 @@ def play(seeds: Iterable[int]) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize("first", range(0, by_profile(dev=40, ci=SEEDS), BLOCK))
 def test_the_promises_hold(first: int) -> None:
     play(range(first, first + BLOCK))
 
@@ -122,7 +123,7 @@ MUTANTS: dict[str, Patch] = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", some(MUTANTS, most=4))
 def test_a_rule_that_is_taken_away_is_missed(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[mutant](monkeypatch)
     with pytest.raises(AssertionError, match="seed"):

@@ -22,6 +22,8 @@ export interface HubOptions {
 export interface SendOptions {
   /** The id of a batch: what is newly stored becomes items of it. */
   batch?: string;
+  /** `"accepted"`: resolve as soon as the hub's backplane has the messages, before they are stored. */
+  accept?: "stored" | "accepted";
   signal?: AbortSignal;
 }
 
@@ -32,7 +34,14 @@ export interface StoredRange {
   last_sequence_number: number;
 }
 
-/** All messages of a send are stored: `accepted + duplicates` is their number, one for each recipient. */
+/** Where messages of a send stand in the log of the backplane. */
+export interface LogPosition {
+  partition: number;
+  position: number;
+  messages: number;
+}
+
+/** All messages of a send are stored, unless `stored` says otherwise: `accepted + duplicates` is their number, one for each recipient. */
 export interface Receipt {
   accepted: number;
   /** Stored before, by an earlier send or by an attempt of this one whose answer was lost. */
@@ -40,6 +49,10 @@ export interface Receipt {
   partitions: StoredRange[];
   /** How many of the accepted ones the hub keeps aside until their `visible_at`; left out when there are none. */
   delayed?: number;
+  /** `false`: those accepted are in the backplane, and will be stored. Left out when they are stored. */
+  stored?: false;
+  /** Where they are in the backplane, if they are not known to be stored. */
+  positions?: LogPosition[];
   /** The ids of the messages, in the order sent. */
   ids: string[];
 }
@@ -73,17 +86,18 @@ export class Hub {
    */
   async send(
     messages: Outgoing | Iterable<Outgoing>,
-    { batch, signal }: SendOptions = {},
+    { batch, accept, signal }: SendOptions = {},
   ): Promise<Receipt> {
     const { ids, body } = parcelOf(messages);
     const headers = {
       Accept: "application/json",
       "Content-Type": "application/json",
       ...(batch === undefined ? {} : { "Restante-Batch": batch }),
+      ...(accept === undefined ? {} : { "Restante-Accept": accept }),
     };
     const request = { method: "POST", path: "/v1/messages", headers, body } as const;
     const { answer } = await answered(this.#terms, () => request, signal);
-    return { ...json<Omit<Receipt, "ids">>(this.#terms, expect(this.#terms, answer, 201)), ids };
+    return { ...json<Omit<Receipt, "ids">>(this.#terms, expect(this.#terms, answer, 201, 202)), ids };
   }
 
   /** One mailbox. `Data` is what the JSON of its messages is; nothing checks it. */

@@ -1,6 +1,15 @@
 /** A client of a Restante hub, for browsers and Node. `connect` is where to begin. */
 
-export { connect, Hub, type HubOptions, type Receipt, type SendOptions, type StoredRange, type Ticket } from "./hub.js";
+export {
+  connect,
+  Hub,
+  type HubOptions,
+  type LogPosition,
+  type Receipt,
+  type SendOptions,
+  type StoredRange,
+  type Ticket,
+} from "./hub.js";
 export {
   Bundle,
   Recipient,

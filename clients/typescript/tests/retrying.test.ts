@@ -75,6 +75,16 @@ test("a hub that says come later is asked again when it says", async (context) =
   assert.equal(requests.length, 3);
 });
 
+test("a send that is content with the backplane says so, and hears where its messages are", async (context) => {
+  const positions = [{ partition: 3, position: 41, messages: 1 }];
+  const told = { accepted: 1, duplicates: 0, partitions: [], stored: false, positions };
+  const { url, requests } = await server(context, json(202, told), RECEIPT);
+  const receipt = await hub(url).send({ recipient: "a", data: 1 }, { accept: "accepted" });
+  assert.deepEqual([receipt.stored, receipt.positions], [false, positions]);
+  assert.equal((await hub(url).send({ recipient: "a", data: 1 })).stored, undefined);
+  assert.deepEqual(requests.map(({ headers }) => headers["restante-accept"]), ["accepted", undefined]);
+});
+
 test("patience ends", async (context) => {
   const { url, requests } = await server(context, problem(503, "unavailable", true));
   const error = await refused(hub(url, { retries: { ...QUICK, times: 2 } }).recipient("a").explain());

@@ -141,6 +141,13 @@ test("a send may name a batch", async () => {
   assert.equal(error.code, "batch_unknown");
 });
 
+test("a hub without a backplane does not merely accept", async () => {
+  const message = { recipient: fresh(), data: 1 };
+  assert.equal((await hub().send(message, { accept: "stored" })).accepted, 1);
+  const error = await refused(hub().send(message, { accept: "accepted" }));
+  assert.deepEqual([error.code, error.status], ["invalid_request", 400]);
+});
+
 test("a token opens a hub that asks for one, and a wrong one does not", async () => {
   const message = { recipient: fresh(), data: 1 };
   assert.equal((await hub(GUARDED, { token: TOKEN }).send(message)).accepted, 1);

@@ -5,6 +5,8 @@ Each may be repeated, and comes late or twice: it carries what tells an old one 
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 from restante.calls.call import Answer_co, Call
@@ -155,6 +157,22 @@ class AskRound(ShardCall[RoundState], frozen=True):
     consignment: bytes
     round: int
     partitions: tuple[int, ...]
+
+
+class CutStep(Enum):
+    """What a shard does for a backup of one moment over all shards, one after the other."""
+
+    PREPARE = "prepare"
+    HOLD = "hold"
+    RELEASE = "release"
+    DROP = "drop"
+
+
+class CutShard(ShardCall[float | None], frozen=True):
+    """From a door that makes a backup. The answer to `RELEASE` is for how many seconds commits were held; None: of no use."""
+
+    cut: str
+    step: CutStep
 
 
 class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):

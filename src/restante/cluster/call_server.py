@@ -22,7 +22,6 @@ from restante.cluster.call_values import (
 )
 from restante.cluster.frame_connection import FrameConnection
 from restante.cluster.frames import FrameKind
-from restante.cluster.letter_messages import messages_of_letters
 from restante.cluster.socket_paths import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess
@@ -30,6 +29,7 @@ from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, few_or_many
+from restante.model.publishing.letter_messages import messages_of_letters
 from restante.wire.incoming.incoming import decode_messages
 
 _log = logging.getLogger("restante.cluster")

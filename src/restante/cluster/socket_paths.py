@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,18 @@ def short_path(path: Path) -> str:
     if len(os.fsencode(whole)) <= _BYTES_MAX or not Path("/proc/self/fd").is_dir():
         return whole
     return f"/proc/self/fd/{_folder(path.parent.absolute())}/{path.name}"
+
+
+def own_socket(path: Path) -> socket.socket:
+    """Bound to a path, and open to its owner alone."""
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        bound.bind(short_path(path))
+    finally:
+        os.umask(before)
+    return bound
 
 
 @cache

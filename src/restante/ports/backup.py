@@ -27,10 +27,42 @@ class StoreSnapshot(Protocol):
         ...
 
 
+class CutLapses(NamedTuple):
+    """After so many seconds a store goes on by itself, whatever those do who asked it to wait."""
+
+    prepared: float
+    held: float
+    kept: float
+
+
+class StoreCut(Protocol):
+    """A snapshot of a moment that several stores agree upon. It is prepared; commits go on."""
+
+    def hold(self) -> bool:
+        """From when it returns nothing is committed, until it is released or lapses. False: it has lapsed already."""
+        ...
+
+    def release(self) -> float | None:
+        """Commits go on; gives how many seconds they were held. None: it had lapsed, and was of no use."""
+        ...
+
+    def snapshot(self, leaving_out: Sequence[Space] = ()) -> StoreSnapshot:
+        """All that was committed when commits were held. Once."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Closing again does nothing."""
+        ...
+
+
 @runtime_checkable
 class SnapshotStore(Protocol):
     """A store that can give a snapshot of itself."""
 
     def snapshot(self, leaving_out: Sequence[Space] = ()) -> StoreSnapshot:
         """Without the entries of some spaces. Holds up no commit. One at a time: `Unavailable` while another is open."""
+        ...
+
+    def cut(self, lapses: CutLapses) -> StoreCut:
+        """Prepare a snapshot of a moment that is agreed upon with other stores; it counts as one that is open."""
         ...

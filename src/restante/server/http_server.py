@@ -52,7 +52,8 @@ class HttpServer:
         self.counter = counter
         self.application = application
         self.url = counter.url
-        self._socket = bound
+        self.sockets = [bound]
+        """Where it is served."""
         given = {"settings": counter.settings.server, "metrics": counter.metrics}
         self.connection: type[HttpConnection] = type("Connection", (connection,), given)
         self.server = AnnouncedServer(self._config())
@@ -85,7 +86,7 @@ class HttpServer:
 
     async def serve(self) -> None:
         """Serve until `drain` is called, and what was under way then is answered."""
-        await self.server.serve([self._socket])
+        await self.server.serve(self.sockets)
 
     def drain(self) -> None:
         """Stop accepting, tell those who wait, finish; from the event loop's thread."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +11,8 @@ from restante.cluster.call_server import CallServer
 from restante.cluster.line_carrier import LineCarrier
 from restante.cluster.shard_folders import ShardTable, shard_folder
 from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
-from restante.cluster.socket_paths import short_path
+from restante.cluster.socket_paths import own_socket
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -26,7 +25,7 @@ from restante.stores.sqlite.privacy import make_folder
 class ShardService(Service):
     """A shard, not yet running."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a shard is made of
         self,
         home: Path,
         table: ShardTable,
@@ -37,14 +36,25 @@ class ShardService(Service):
         places: Mapping[KeyPath, str] | None = None,
         origins: Mapping[str, OriginPort] | None = None,
         clock: Clock | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         folders = [shard_folder(home, shard) for shard in range(len(table.ranges))]
         folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
         self._carrier = LineCarrier(table.ranges, folders)
         shard = Shard(table.ranges[number], self._carrier, table.key)
-        place = ServedPlace(_requests_socket(folder), url, home, shard)
+        make_folder(folder)
+        place = ServedPlace(own_socket(folder / REQUESTS_SOCKET), url, home, shard)
         try:
-            super().__init__(folder, settings, insecure=True, origins=origins, clock=clock, places=places, place=place)
+            super().__init__(
+                folder,
+                settings,
+                insecure=True,
+                origins=origins,
+                clock=clock,
+                places=places,
+                place=place,
+                backplane=backplane,
+            )
         except BaseException:
             self._carrier.close()
             raise
@@ -57,17 +67,3 @@ class ShardService(Service):
         finally:
             await self._calls.close()
             self._carrier.close()
-
-
-def _requests_socket(folder: Path) -> socket.socket:
-    """Bound, and its owner's alone."""
-    make_folder(folder)
-    path = folder / REQUESTS_SOCKET
-    path.unlink(missing_ok=True)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        bound.bind(short_path(path))
-    finally:
-        os.umask(before)
-    return bound

@@ -5,27 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from restante.calls.backplane import DeleteRefusedRecord, ListRefusedRecords, ReadBackplane
+from restante.calls.backplane import (
+    DeleteRefusedRecord,
+    ListRefusedRecords,
+    ReadBackplane,
+    ReadRefusedRecord,
+    RepeatRefusedRecord,
+)
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
 from restante.cli.shared.output import listing, print_answer
 from restante.cli.shared.plain import say
+from restante.errors import FaultyMessages, InvalidRequest, RestanteError
+from restante.model.backplane.backplane_answers import RefusedRecord
 from restante.model.figures import clock_time, counted
+from restante.model.mailboxes.answers import Receipt
 
 if TYPE_CHECKING:
     from restante.client.transport.link import Link
-    from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedRecord
+    from restante.model.backplane.backplane_answers import BackplaneStatus
 
 app = command_group("backplane")
 
 Partition = Annotated[int, typer.Argument(help="The partition of a refused record.", show_default=False)]
 Position = Annotated[int, typer.Argument(help="The position of the record there.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+_EVERYTHING = 1_000_000
 
 
 @app.callback()
@@ -35,6 +46,7 @@ def backplane() -> None:
     \b
     restante backplane show
     restante backplane refused
+    restante backplane again 3 41
     restante backplane forget 3 41
     """
 
@@ -65,17 +77,97 @@ def refused(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
 
 
 @at_hub
-def forget(partition: Partition, position: Position, yes: Yes = False, *, door: Door, as_json: AsJson = False) -> None:
+def again(
+    partition: Annotated[
+        int | None, typer.Argument(help="The partition of a refused record.", show_default=False)
+    ] = None,
+    position: Annotated[
+        int | None, typer.Argument(help="The position of the record there.", show_default=False)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Try all refused records, in their order.")] = False,
+    dry_run: DryRun = False,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
+    """Try again to store a record that could not be stored. If it is refused again, it stays.
+
+    \b
+    restante backplane again 3 41
+    restante backplane again --all --dry-run
+    """
+    if every == (position is not None) or (partition is None) != (position is None):
+        raise typer.BadParameter("Name the partition and the position of a record, or give --all.")
+    with closing(door.link()) as link:
+        if partition is None or position is None:
+            found = _listed(link, _EVERYTHING)
+        else:
+            found = [link.call(ReadRefusedRecord(partition, position))]
+        outcomes = [_Repeated(own, None if dry_run else _repeated(link, own)) for own in found]
+    told = [own.answer() for own in outcomes]
+    lines = "\n".join([own.line() for own in outcomes]) or "No record was refused."
+    print_answer({"dry_run": dry_run, "records": told}, partial(say, lines, lines=True), as_json=as_json)
+    if any(isinstance(own.outcome, RestanteError) for own in outcomes):
+        raise typer.Exit(1)
+
+
+class _Repeated(NamedTuple):
+    """A refused record, and what became of it when it was tried again; None: it was not."""
+
+    record: RefusedRecord
+    outcome: Receipt | RestanteError | None
+
+    def line(self) -> str:
+        if self.outcome is None:
+            return f"Would try {_named(self.record)} again."
+        if isinstance(self.outcome, RestanteError):
+            return f"Refused again: {_named(self.record)}. {self.outcome.message}"
+        stored, known = self.outcome.accepted, self.outcome.duplicates
+        return f"Stored {_named(self.record)}: {counted(stored, 'message')}, {counted(known, 'duplicate')}."
+
+    def answer(self) -> dict[str, object]:
+        place: dict[str, object] = {"partition": self.record.partition, "position": self.record.position}
+        if isinstance(self.outcome, RestanteError):
+            return place | {"stored": False, "code": self.outcome.code, "reason": self.outcome.message}
+        return place | {"stored": self.outcome is not None}
+
+
+def _repeated(link: Link, record: RefusedRecord) -> Receipt | RestanteError:
+    """The answer; that it is refused again is one, too."""
+    try:
+        return link.call(RepeatRefusedRecord(record.partition, record.position))
+    except (FaultyMessages, InvalidRequest) as error:
+        return error
+
+
+@at_hub
+def forget(
+    partition: Partition,
+    position: Position,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
     """Remove a record that could not be stored, with its messages.
 
     \b
+    restante backplane forget 3 41 --dry-run
     restante backplane forget 3 41 --yes
     """
-    what = f"the refused record {position} of partition {partition}"
     with closing(door.link()) as link:
-        if is_meant(f"Remove {what}?", yes=yes):
+        what = _named(link.call(ReadRefusedRecord(partition, position)))
+        if not dry_run and is_meant(f"Remove {what}?", yes=yes):
             link.call(DeleteRefusedRecord(partition, position))
-    print_answer({"partition": partition, "position": position, "deleted": True}, f"Removed {what}.", as_json=as_json)
+    told = f"{'Would remove' if dry_run else 'Removed'} {what}."
+    answer = {"partition": partition, "position": position, "dry_run": dry_run, "deleted": not dry_run}
+    print_answer(answer, told, as_json=as_json)
+
+
+def _named(record: RefusedRecord) -> str:
+    messages = counted(record.messages, "message")
+    return f"the refused record {record.position} of partition {record.partition} ({messages}, {record.code})"
 
 
 def _listed(link: Link, limit: int) -> list[RefusedRecord]:
@@ -113,6 +205,6 @@ def _print_refused(found: Sequence[RefusedRecord], limit: int) -> None:
     print_more(len(found), limit)
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {"show": show, "refused": refused, "forget": forget}
+_COMMANDS: dict[str, Callable[..., None]] = {"show": show, "refused": refused, "again": again, "forget": forget}
 for _name, _command in _COMMANDS.items():
     command_of(app, _name)(_command)

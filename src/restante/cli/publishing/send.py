@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restante.cli.publishing.send_options import (
+    AcceptOption,
     Attempt,
     Consignment,
     FileFormat,
@@ -33,11 +34,12 @@ from restante.cli.shared.live_options import Chat, Me
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
+from restante.model.backplane.accept import Accept
 from restante.model.figures import counted, duration, rate
 
 if TYPE_CHECKING:
     from restante.cli.publishing.pieces import Defaults, FileReading, Pieces
-    from restante.cli.publishing.send_pieces import MessageSource, SendFindings, SentCounts
+    from restante.cli.publishing.send_pieces import MessageSource, SendFindings, SendWay, SentCounts
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,
@@ -69,6 +71,7 @@ def send(
     forward: Forward = False,
     idempotent: Idempotent = None,
     batch: OpenBatch = None,
+    accept: AcceptOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, send nothing.")] = False,
     consignment: Consignment = None,
     attempt: Attempt = None,
@@ -101,7 +104,7 @@ def send(
     zcat orders.jsonl.gz | restante send -
     """
     from restante.cli.publishing.pieces import Defaults, FileReading
-    from restante.cli.publishing.send_pieces import SendFindings
+    from restante.cli.publishing.send_pieces import SendFindings, SendWay
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
     single = {"id": message_id, "visible_at": visible_at}
@@ -110,16 +113,16 @@ def send(
         others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
         _chat(door, defaults, me, others | single | {"dry_run": dry_run}, live=live, as_json=as_json)
         return
-    _check_content(files, text, value)
+    _check_content(files, text, value, single)
+    _check_accept(accept, batch, consignment, visible_at)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
-        _check_no_single(single)
         reading = FileReading(defaults=defaults, forward=forward)
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
         sources = [_single_source(defaults, single, text=text, value=value)]
     if consignment is None or findings is not None:
-        _send(door, sources, findings, idempotent=idempotent, batch=batch, as_json=as_json)
+        _send(door, sources, findings, idempotent=idempotent, way=SendWay(batch, accept), as_json=as_json)
     else:
         wish = (consignment, attempt or 0, idempotent)
         _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
@@ -138,9 +141,21 @@ def _chat(
         chat(opened, recipient, own, fields, as_json=as_json)
 
 
-def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:
+def _check_content(
+    files: list[Path] | None, text: str | None, value: str | None, single: dict[str, str | None]
+) -> None:
     if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
         raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+    if files:
+        _check_no_single(single)
+
+
+def _check_accept(accept: Accept | None, *others: str | None) -> None:
+    if accept is Accept.ACCEPTED and any(other is not None for other in others):
+        raise typer.BadParameter(
+            "What belongs to a batch or a consignment, or is delayed, is answered when it is stored.",
+            param_hint="--accept",
+        )
 
 
 def _check_no_single(single: dict[str, str | None]) -> None:
@@ -211,14 +226,14 @@ def _send(
     findings: SendFindings | None,
     *,
     idempotent: str | None,
-    batch: str | None,
+    way: SendWay,
     as_json: bool,
 ) -> None:
     """One file after another; with `findings` they are only checked."""
     from restante.cli.publishing.send_pieces import FileSending, publishing
 
     dry_run, one = findings is not None, sources[0].name is None
-    with nullcontext() if dry_run else publishing(door, one=one, batch=batch) as publish:
+    with nullcontext() if dry_run else publishing(door, way, one=one) as publish:
         sending = FileSending(publish, idempotent, findings)
         if one and not dry_run:
             sending.one(sources[0])
@@ -348,9 +363,11 @@ def _print(sent: SentCounts, sources: int, *, dry_run: bool, as_json: bool) -> N
     else:
         skipped = f", {counted(sent.duplicates, 'duplicate')} skipped" if sent.duplicates else ""
         took = f"in {duration(sent.seconds)} ({rate(sent.messages, sent.seconds)})"
-        say(f"{counted(sent.accepted, 'message')} stored{skipped}, {took}.")
+        say(f"{counted(sent.accepted, 'message')} {'stored' if sent.stored else 'accepted'}{skipped}, {took}.")
 
 
 def _answer(sent: SentCounts, sources: int, *, dry_run: bool) -> dict[str, Any]:
     counts = {"messages": sent.messages, "accepted": sent.accepted, "duplicates": sent.duplicates}
+    if not sent.stored:
+        counts["stored"] = False
     return counts | {"files": sources, "seconds": round(sent.seconds, 3), "dry_run": dry_run}

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from restante.cli.shared.formats import Format
+from restante.model.backplane.accept import Accept
 
 _AT_ONE_MOMENT = "All at one moment"
 
@@ -31,6 +32,14 @@ Forward = Annotated[bool, typer.Option("--forward", help="Leave out the fields t
 Idempotent = Annotated[
     str | None,
     typer.Option(metavar="KEY", help="Derive missing ids from KEY and the message's place: safe to send again."),
+]
+AcceptOption = Annotated[
+    Accept | None,
+    typer.Option(
+        "--accept",
+        help="accepted: be content when the backplane (a Kafka topic) has the messages. Default: stored.",
+        show_default=False,
+    ),
 ]
 OpenBatch = Annotated[str | None, typer.Option(metavar="ID", help="Bind the messages to this open batch.")]
 Consignment = Annotated[

@@ -15,6 +15,7 @@ from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import Fault, FaultyMessages, InvalidRequest, RestanteError, Unavailable
 from restante.limits import LARGE_DATA_BYTES_MAX
+from restante.model.backplane.accept import Accept, AcceptName
 from restante.model.figures import counted, rate
 
 if TYPE_CHECKING:
@@ -44,6 +45,19 @@ class SentCounts:
     accepted: int = 0
     duplicates: int = 0
     seconds: float = 0.0
+    stored: bool = True
+    """False: what was accepted is in the backplane, and will be stored."""
+
+
+class SendWay(NamedTuple):
+    """Into which batch messages go, and when a send is answered."""
+
+    batch: str | None = None
+    accept: Accept | None = None
+
+    @property
+    def accept_name(self) -> AcceptName | None:
+        return None if self.accept is None else self.accept.value
 
 
 @dataclass(slots=True)
@@ -153,6 +167,7 @@ class FileSending:
                 receipt = self._publish(piece.messages)
                 self.sent.accepted += receipt.accepted
                 self.sent.duplicates += receipt.duplicates
+                self.sent.stored = self.sent.stored and receipt.stored
         except RestanteError as error:
             self._fail(source, error, located(error, source, piece))
         self.sent.messages += len(piece)
@@ -180,7 +195,7 @@ class FileSending:
 
 
 @contextmanager
-def publishing(door: Door, *, one: bool, batch: str | None) -> Iterator[Publish]:
+def publishing(door: Door, way: SendWay, *, one: bool) -> Iterator[Publish]:
     """The way into a hub. A single message goes there as JSON, without all that it takes to send many."""
     if one and door.data is None:
         with door.open_small() as link:
@@ -189,14 +204,14 @@ def publishing(door: Door, *, one: bool, batch: str | None) -> Iterator[Publish]
                 assert isinstance(messages, Sequence)
                 encoded = link.encode(messages[0])
                 if encoded is not None:
-                    return link.publish(encoded, batch=batch)
+                    return link.publish(encoded, batch=way.batch, accept=way.accept)
                 with door.open() as hub:
-                    return hub.producer.send(messages, batch=batch)
+                    return hub.producer.send(messages, batch=way.batch, accept=way.accept_name)
 
             yield publish
         return
     with door.open(create=True) as hub:
-        yield lambda messages: hub.producer.send(messages, batch=batch)
+        yield lambda messages: hub.producer.send(messages, batch=way.batch, accept=way.accept_name)
 
 
 def unreadable(source: MessageSource, error: OSError) -> InvalidRequest:

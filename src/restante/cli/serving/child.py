@@ -52,7 +52,8 @@ def _run(order: ChildOrder) -> None:
 async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     import socket
 
-    from restante.cli.serving.console import mount_console
+    from restante.backplanes import open_backplane
+    from restante.cli.serving.console import mount_door_console
     from restante.cluster.node_directory import ShardProcesses
     from restante.cluster.shard_folders import shard_folder
     from restante.cluster.shard_lines import ShardLines
@@ -63,8 +64,9 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     lines = ShardLines(ranges, folders)
     bound = socket.socket(fileno=order.listener)
     directory = ShardProcesses(lines, folders)
-    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places), directory=directory)
-    mount_console(service)
+    place = (home, order.settings, bound, order.url, dict(order.places))
+    service = DoorService(lines, *place, directory=directory, backplane=open_backplane(order.settings))
+    mount_door_console(service, home, order.number)
     spare()
     _obey(service)
     await service.run(_ready)

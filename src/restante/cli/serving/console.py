@@ -11,7 +11,12 @@ from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from restante.server.doors.door_service import DoorService
     from restante.server.http_server import HttpServer
+
+_SOCKET = "console.sock"
 
 
 def console(
@@ -41,6 +46,20 @@ def console(
         say(f"The console of {hub} is at {address}", flush=True)
 
     serve_console(hub, host=host, port=port, started=started)
+
+
+def mount_door_console(service: DoorService, home: Path, number: int) -> None:
+    """Of several doors on one port the first has the console, for sessions are in its memory; the others pass requests on."""
+    from restante.cluster.socket_paths import own_socket, short_path
+    from restante.console.view.markup import BASE
+    from restante.server.doors.mount_elsewhere import MountElsewhere
+    from restante.server.doors.upstream import Upstream
+
+    if number == 0:
+        service.sockets.append(own_socket(home / _SOCKET))
+        mount_console(service)
+    elif service.counter.settings.server.console:
+        service.mount(MountElsewhere(BASE, Upstream(short_path(home / _SOCKET), "The console")))
 
 
 def mount_console(service: HttpServer) -> None:

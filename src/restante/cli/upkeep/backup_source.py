@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from restante.cli.shared.hub_options import Door, open_hub_of
 from restante.cli.shared.hub_requests import asked, told_failures
 from restante.client.transport.address import HubAddress, address_of
+
+if TYPE_CHECKING:
+    from restante.cluster.local_shards import LocalShards
+    from restante.hub.door.hub import OpenHub
 
 
 class BackupSource(NamedTuple):
@@ -27,12 +31,21 @@ def source_of(door: Door) -> AbstractContextManager[BackupSource]:
 
 @contextmanager
 def _of_folder(folder: Path) -> Iterator[BackupSource]:
-    hub = open_hub_of(folder)
+    hub = _opened(folder)
     try:
         with hub.backup() as stream:
             yield BackupSource(_Chunks(iter(stream)).read, stream.size_bytes)
     finally:
         hub.close()
+
+
+def _opened(folder: Path) -> OpenHub | LocalShards:
+    from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.local_shards import LocalShards
+    from restante.cluster.shard_folders import read_table
+
+    table = read_table(folder)
+    return open_hub_of(folder) if table is None else LocalShards(folder, table, settings_here())
 
 
 class _Chunks:

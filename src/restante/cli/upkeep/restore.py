@@ -50,7 +50,7 @@ def restore(
 
 
 def _read(file: Path, folder: Path | None) -> Manifest:
-    from restante.hub.upkeep.restore import restore as restore_from
+    from restante.cluster.restored_shards import restore as restore_from
     from restante.hub.upkeep.restore import verify
 
     with file.open("rb") as source, progress_bar() as bar:

@@ -8,6 +8,7 @@ from typing import Self
 from restante.calls.mailboxes import Explain
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.small_protocol import explain, publish_encoded
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.message import Message
@@ -21,8 +22,8 @@ class SmallLink(HttpCarrier):
         """What `publish` sends; None for a message that needs columns, and so an `HttpLink`."""
         return encode_few((message,), Making(self._terms.random, self._terms.now_ms()))
 
-    def publish(self, sent: EncodedPublish, *, batch: str | None = None) -> Receipt:
-        return self._run(publish_encoded(self._terms, sent, batch=batch))
+    def publish(self, sent: EncodedPublish, *, batch: str | None = None, accept: Accept | None = None) -> Receipt:
+        return self._run(publish_encoded(self._terms, sent, batch=batch, accept=accept))
 
     def call(self, call: Explain) -> Explanation:
         return self._run(explain(self._terms, call))

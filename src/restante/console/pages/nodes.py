@@ -10,25 +10,42 @@ from restante.console.view.tables import badge, note, section, table
 from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
 from restante.console.web.visits import Visit
+from restante.errors import RestanteError
 
 
 async def nodes(visit: Visit) -> ConsoleReply:
     found = await visit.hub.get(SeenNodeMap, "nodes")
-    rounds = await visit.hub.maybe(SeenRounds, "rounds") if visit.visitor.operates else None
+    rounds = await _seen_rounds(visit) if visit.visitor.operates else None
     return page(
         visit,
         "Nodes",
-        visit.moving("wrong", _wrong(found)),
+        visit.moving("wrong", ailing(found)),
         visit.moving("nodes", _nodes(found, operates=visit.visitor.operates)),
         visit.moving("shards", _shards(found)),
         visit.moving("rounds", _rounds(rounds)),
     )
 
 
-def _wrong(found: SeenNodeMap) -> Markup | None:
+async def _seen_rounds(visit: Visit) -> SeenRounds | None:
+    """Shards are asked for them; if one does not answer, nobody waits for it."""
+    try:
+        found = await visit.patiently(SeenRounds, "rounds")
+    except RestanteError:
+        return None
+    return None if found is None else found.answer
+
+
+def unserved(found: SeenNodeMap) -> bool:
+    """Whether there is a shard whose answers are missing."""
+    return any(one.state != "serving" for one in found.shards)
+
+
+def ailing(found: SeenNodeMap) -> Markup | None:
     """What an operator has to see first."""
     said: list[Child] = [
-        tag("p", f"Shard {one.shard} is {one.state}: {one.reason}") for one in found.shards if one.reason
+        tag("p", f"Shard {one.shard} (partitions {one.first} to {one.last}) is {one.state}. {one.reason or ''}")
+        for one in found.shards
+        if one.state != "serving"
     ]
     digests = {one.settings for one in found.nodes}
     versions = {one.version for one in found.nodes}

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from restante.console.pages.batches import batch_rows
 from restante.console.pages.jobs import failing
-from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenRates, SeenRecipients
+from restante.console.pages.nodes import ailing, unserved
+from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenNodeMap, SeenRates, SeenRecipients
 from restante.console.view.figures import relative, short, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -27,6 +28,9 @@ async def overview(visit: Visit) -> ConsoleReply:
     """The overview; a visitor who may not see it gets the first page that they may see."""
     if not visit.visitor.reads:
         return redirect(_elsewhere(visit))
+    shards = await visit.hub.maybe(SeenNodeMap, "nodes") if visit.extras.nodes else None
+    if shards is not None and unserved(shards):
+        return _without_figures(visit, shards)
     rates, health, most, oldest, batches, jobs = await asyncio.gather(
         visit.hub.get(SeenRates, "rates"),
         visit.hub.maybe(SeenHealth, "health", history=True),
@@ -38,7 +42,7 @@ async def overview(visit: Visit) -> ConsoleReply:
     return page(
         visit,
         "Overview",
-        visit.moving("wrong", _failing_jobs(jobs), wrong(health)),
+        visit.moving("wrong", None if shards is None else ailing(shards), _failing_jobs(jobs), wrong(health)),
         visit.moving("flow", _tiles(rates)),
         visit.moving("health", _hour(health)),
         tag(
@@ -50,6 +54,18 @@ async def overview(visit: Visit) -> ConsoleReply:
         if visit.visitor.operates
         else None,
         _open_batches(visit, batches),
+    )
+
+
+def _without_figures(visit: Visit, shards: SeenNodeMap) -> ConsoleReply:
+    """Figures are of all shards. While one does not serve there are none, and what is wrong is all the more to be seen."""
+    told = tag("p", "Figures are of all shards: they come back when each serves. ", link("Nodes and shards", "nodes"))
+    return page(
+        visit,
+        "Overview",
+        visit.moving("wrong", ailing(shards)),
+        visit.moving("flow", told),
+        visit.moving("health", None),
     )
 
 

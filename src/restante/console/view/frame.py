@@ -11,6 +11,7 @@ from restante.console.web.visits import Visit
 from restante.version import __version__
 
 Entry = tuple[str, str]
+_UNAVAILABLE = 503
 
 
 def entries(visit: Visit) -> Iterator[Entry]:
@@ -181,7 +182,9 @@ def pager(visit: Visit, following: str | int | None, *, name: str = "after", fir
 
 def problem_page(visit: Visit, title: str, text: str, *, status: int, details: Child = None) -> ConsoleReply:
     said = tag("div", tag("p", text), details, class_="note bad", role="alert")
-    return page(visit, title, said, tag("p", tag("a", "Back to the start", href=BASE)), status=status)
+    shards = tag("p", tag("a", "Which shard does not serve?", href=at("nodes")))
+    asked = shards if visit.extras.nodes and status == _UNAVAILABLE else None
+    return page(visit, title, said, asked, tag("p", tag("a", "Back to the start", href=BASE)), status=status)
 
 
 __all__ = ["bare_page", "entries", "form", "join", "page", "pager", "problem_page", "whole"]

@@ -5,6 +5,7 @@ It is asked at most once in a few seconds for each visitor, not with every page.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -33,9 +34,8 @@ class KnownExtras:
         known = self._known.get(sight)
         if known is not None and self._clock() - known[0] < CONSOLE_STREAM_SECONDS:
             return known[1]
-        found = HubExtras(
-            jobs=visitor.runs_jobs and await _has_jobs(hub), nodes=visitor.looks and await _has_several(hub)
-        )
+        jobs, nodes = await asyncio.gather(_has_jobs(visitor, hub), _has_several(visitor, hub))
+        found = HubExtras(jobs=jobs, nodes=nodes)
         self._known[sight] = (self._clock(), found)
         self._known.move_to_end(sight)
         while len(self._known) > CONSOLE_REMEMBERED_MAX:
@@ -43,16 +43,18 @@ class KnownExtras:
         return found
 
 
-async def _has_jobs(hub: HubAsker) -> bool:
+async def _has_jobs(visitor: ConsoleVisitor, hub: HubAsker) -> bool:
     """Whether one has ever run. An older hub knows none."""
     try:
-        return bool((await hub.get(JobPage, "jobs", limit=1)).jobs)
+        return visitor.runs_jobs and bool((await hub.get(JobPage, "jobs", limit=1)).jobs)
     except RestanteError:
         return False
 
 
-async def _has_several(hub: HubAsker) -> bool:
+async def _has_several(visitor: ConsoleVisitor, hub: HubAsker) -> bool:
     """Whether there are nodes or shards to be told apart. An older hub has one."""
+    if not visitor.looks:
+        return False
     try:
         found = await hub.get(NodeMap, "nodes")
     except RestanteError:

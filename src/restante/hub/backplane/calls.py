@@ -6,12 +6,13 @@ import threading
 from collections.abc import Sequence
 
 from restante.calls.publishing import Publish
-from restante.errors import InvalidRequest, RestanteError, Unavailable
-from restante.hub.backplane import status, tasks
+from restante.errors import RestanteError
+from restante.hub.backplane import outcomes, refused, status, tasks
 from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
-from restante.hub.backplane.parcels import NotForBackplane, column_parcels, letter_parcels
+from restante.hub.backplane.parcels import NotForBackplane, RecordCut, column_parcels, letter_parcels
+from restante.hub.backplane.ways import goes_through, refuse_delayed, takes_nothing
 from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.engine.committer import answer_all
 from restante.hub.engine.core import Core
@@ -25,7 +26,6 @@ from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish, Few
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import MessageColumns
@@ -86,13 +86,15 @@ def publish_letters_soon(
         doorway = open_door(core)
         here = all(core.locate(letter.recipient).partition in core.owned for letter in letters)
         if here and _are_plain(core, letters, partition, caller):
-            _send(doorway, Accept.STORED, letter_parcels(core, letters, _bytes_max(core)), waiter)
+            _send(doorway, Accept.STORED, letter_parcels(_cut(core), letters), waiter)
         else:
             _publish_read(core, Publish.of(read(), partition=partition), caller, waiter)
+    except NotForBackplane:
+        _publish_read(core, Publish.of(read(), partition=partition), caller, waiter)
     except RestanteError as error:
-        refused = Dispatch(Accept.STORED, 0)
-        refused.waiter, refused.error = waiter, error
-        answer_all((refused,))
+        failed = Dispatch(Accept.STORED, 0)
+        failed.waiter, failed.error = waiter, error
+        answer_all((failed,))
 
 
 def _publish_read(core: Core, call: Publish, caller: Grant, waiter: LoopWaiter[Receipt]) -> None:
@@ -120,22 +122,8 @@ def _send(way: Doorway, accept: Accept, parcels: Sequence[RecordParcel], waiter:
 
 def way_of(core: Core, call: Publish) -> Doorway | None:
     """The door for this publish; None if it goes straight. `InvalidRequest` if it may not be merely accepted."""
-    doorway = core.memory(BackplaneMemory).doorway
-    other = _other_way(call)
-    if call.accept is Accept.ACCEPTED:
-        if doorway is None:
-            raise InvalidRequest(
-                "This hub has no backplane, so it can only store messages: leave `accepted` out. An operator sets one up with "
-                "backplane.topic.",
-                field="accept",
-            )
-        if other is not None:
-            raise InvalidRequest(
-                f"A publish with {other} is answered when it is stored: leave `accepted` out.", field="accept"
-            )
-    if other is not None or doorway is None:
-        return None
-    return open_door(core)
+    has_backplane = core.memory(BackplaneMemory).doorway is not None
+    return open_door(core) if goes_through(call, has_backplane=has_backplane) else None
 
 
 def open_door(core: Core) -> Doorway:
@@ -143,48 +131,39 @@ def open_door(core: Core) -> Doorway:
     memory = core.memory(BackplaneMemory)
     assert memory.doorway is not None, "who has a backplane has a door"
     if memory.unfit is not None:
-        raise Unavailable(f"The backplane takes no messages at present: {memory.unfit}", retry_after=1)
+        raise takes_nothing(memory.unfit)
     return memory.doorway
-
-
-def _other_way(call: Publish) -> str | None:
-    """What makes a publish go straight to the owner: the hub's own state decides what becomes of it."""
-    if call.producer is not None:
-        return "a producer's numbers"
-    if call.source is not None:
-        return "a source"
-    return None if call.batch is None else "a batch"
 
 
 def parcels_of(core: Core, call: Publish, caller: Grant) -> list[RecordParcel] | None:
     """The messages, checked whole, as parcels; None if they have to go straight: delayed ones, and one too large."""
     check_number(core, call.partition)
     try:
-        return _parcels(core, call, caller, _bytes_max(core))
+        return _parcels(core, call, caller)
     except NotForBackplane:
         if call.accept is Accept.ACCEPTED:
             raise
         return None
 
 
-def _parcels(core: Core, call: Publish, caller: Grant, bytes_max: int) -> list[RecordParcel]:
+def _parcels(core: Core, call: Publish, caller: Grant) -> list[RecordParcel]:
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     letters = _letters(core, call, caller)
     if letters is not None:
-        return letter_parcels(core, letters, bytes_max)
+        return letter_parcels(_cut(core), letters)
     columns = sent_columns(core, call.sent, caller, call.partition)
     refuse_positions(columns)
     _check_place(core, columns, call.partition)
-    if are_delayed(columns, core.clock()):
-        raise NotForBackplane("A message with visible_at is answered when it is stored: leave `accepted` out.")
-    return list(column_parcels(core, columns, bytes_max))
+    refuse_delayed(columns, core.clock())
+    return list(column_parcels(_cut(core), columns))
 
 
-def _bytes_max(core: Core) -> int:
+def _cut(core: Core) -> RecordCut:
     backplane = core.memory(BackplaneMemory).backplane
     assert backplane is not None, "who has a door has a backplane"
-    return backplane.record_bytes_max
+    count, bytes_max = core.deed.partition_count, backplane.record_bytes_max
+    return RecordCut(count, bytes_max, lambda name: core.locate(name).partition, core.random, core.clock)
 
 
 def _check_place(core: Core, columns: MessageColumns, partition: int | None) -> None:
@@ -220,4 +199,4 @@ def _are_plain(core: Core, letters: Sequence[Letter], partition: int | None, cal
     )
 
 
-FUNCTIONS: Functions = {Publish: publish, **status.FUNCTIONS}
+FUNCTIONS: Functions = {Publish: publish, **status.FUNCTIONS, **refused.FUNCTIONS, **outcomes.FUNCTIONS}

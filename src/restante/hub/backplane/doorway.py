@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -28,6 +28,10 @@ from restante.ports.backplane import Backplane, Delivered, Undelivered
 Content = Sequence[Letter] | MessageColumns
 
 
+HearDelivered = Callable[[int, LogPosition], None]
+"""Takes the number of a record, and where it is in the log; from a thread of the backplane."""
+
+
 class RecordParcel(NamedTuple):
     """Messages for one record: their partition, which of the publish they are, and the messages."""
 
@@ -39,10 +43,14 @@ class RecordParcel(NamedTuple):
 class Doorway:
     """One door of the backplane. Every method may be called from any thread."""
 
-    def __init__(self, backplane: Backplane, door: bytes, stored_seconds: float) -> None:
-        self._backplane = backplane
-        self._door = door
+    def __init__(
+        self, backplane: Backplane, door: bytes, stored_seconds: float, hear: HearDelivered | None = None
+    ) -> None:
+        self.backplane = backplane
+        self.door = door
         self._stored_seconds = stored_seconds
+        self._hear = hear
+        """Told where a record is for whose storing somebody waits, if its owner is in another process."""
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._waiting: dict[int, SentRecord] = {}
@@ -78,10 +86,10 @@ class Doorway:
     def _produce(self, number: int, parcel: RecordParcel) -> None:
         content = parcel.content
         if isinstance(content, MessageColumns):
-            encoded = encode_columns(content, self._door, number)
+            encoded = encode_columns(content, self.door, number)
         else:
-            encoded = encode_letters(content, self._door, number)
-        self._backplane.produce(parcel.partition, encoded, partial(self._reported, number))
+            encoded = encode_letters(content, self.door, number)
+        self.backplane.produce(parcel.partition, encoded, partial(self._reported, number))
         self.records += 1
 
     def _reported(self, number: int, report: Delivered | Undelivered) -> None:
@@ -89,8 +97,12 @@ class Doorway:
             self._lose(number, report)
             return
         sent = self._waiting.get(number)
-        if sent is not None and sent.dispatch.accept is Accept.ACCEPTED:
+        if sent is None:
+            return
+        if sent.dispatch.accept is Accept.ACCEPTED:
             self._settle(number, LogPosition(sent.partition, report.position, len(sent.rows)))
+        elif self._hear is not None:
+            self._hear(number, LogPosition(sent.partition, report.position, len(sent.rows)))
 
     def _lose(self, number: int, report: Undelivered) -> None:
         self.lost += 1
@@ -98,7 +110,7 @@ class Doorway:
 
     def told(self, door: bytes, number: int, outcome: Receipt | RestanteError) -> None:
         """What an owner made of a record; it may be that of another door."""
-        if door == self._door:
+        if door == self.door:
             self._settle(number, outcome)
 
     def _settle(self, number: int, outcome: LogPosition | Undelivered | Receipt | RestanteError) -> None:
@@ -120,6 +132,9 @@ class Doorway:
         if done:
             dispatch.conclude()
             answer_all((dispatch,))
+
+    def is_waiting(self, number: int) -> bool:
+        return number in self._waiting
 
     def give_up(self, now: float | None = None) -> None:
         """Answer those who have waited long enough, or all: their messages may be stored later."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from restante.hub.backplane.doorway import Doorway
 from restante.ports.backplane import Backplane
 
+NOT_LOOKED_AT = "it was not looked at yet"
+
 
 @dataclass(slots=True)
 class LogTotals:
@@ -34,7 +36,7 @@ class BackplaneMemory:
     totals: LogTotals = field(default_factory=LogTotals)
     failure: str | None = None
     """Why the owner cannot read or store the log at present."""
-    unfit: str | None = "it was not looked at yet"
+    unfit: str | None = NOT_LOOKED_AT
     """Why nothing may be handed in: the log does not fit the hub, as far as that is known."""
     stored: dict[int, int] = field(default_factory=dict)
     """By partition, the last position that is stored."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from restante.errors import InvalidRequest
 from restante.hub.backplane.doorway import RecordParcel
-from restante.hub.engine.core import Core
 from restante.model.backplane.record import RECORD_BYTES_BESIDE
 from restante.model.columns.arrow import offsets_of
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
@@ -19,6 +19,7 @@ from restante.model.publishing.intake import fill_made_ids
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
 from restante.model.storage.partition import partitions_of
+from restante.ports.clock import Clock
 
 _LETTER_BYTES = 128
 """About what a message takes in a record beside its data, properties and names."""
@@ -26,30 +27,42 @@ _HEAD_BYTES = 8 * 1024 + RECORD_BYTES_BESIDE
 """What a record takes beside its messages."""
 
 
+class RecordCut(NamedTuple):
+    """How publishes are cut into records, and where what they need comes from."""
+
+    partition_count: int
+    bytes_max: int
+    """How many bytes a record may have."""
+    locate: Callable[[str], int]
+    """The partition of a recipient."""
+    random: Callable[[int], bytes]
+    clock: Clock
+
+
 class NotForBackplane(InvalidRequest):
     """What was sent has to go straight to its owner."""
 
 
-def letter_parcels(core: Core, letters: Sequence[Letter], bytes_max: int) -> list[RecordParcel]:
+def letter_parcels(cut: RecordCut, letters: Sequence[Letter]) -> list[RecordParcel]:
     """A few messages as parcels; those without ids get some."""
     groups: dict[int, list[int]] = {}
-    with_ids = _with_ids(core, letters)
+    with_ids = _with_ids(cut, letters)
     for row, letter in enumerate(with_ids):
-        groups.setdefault(core.locate(letter.recipient).partition, []).append(row)
+        groups.setdefault(cut.locate(letter.recipient), []).append(row)
     sizes = np.array([_letter_bytes(letter) for letter in letters], np.int64)
     return [
         RecordParcel(partition, piece, [with_ids[row] for row in piece])
         for partition, rows in groups.items()
-        for piece in _pieces(np.array(rows), sizes, bytes_max)
+        for piece in _pieces(np.array(rows), sizes, cut.bytes_max)
     ]
 
 
-def _with_ids(core: Core, letters: Sequence[Letter]) -> Sequence[Letter]:
+def _with_ids(cut: RecordCut, letters: Sequence[Letter]) -> Sequence[Letter]:
     count = sum([not letter.id for letter in letters])
     if not count:
         return letters
-    random = core.random(count * RANDOM_BYTES_PER_ID)
-    made = iter(few_uuids(count, now_ms=core.clock() // 1_000, random=random))
+    random = cut.random(count * RANDOM_BYTES_PER_ID)
+    made = iter(few_uuids(count, now_ms=cut.clock() // 1_000, random=random))
     return [letter if letter.id else msgspec.structs.replace(letter, id=next(made)) for letter in letters]
 
 
@@ -58,18 +71,18 @@ def _letter_bytes(letter: Letter) -> int:
     return _LETTER_BYTES + names + 4 * len(letter.media_type) + len(letter.data) + len(letter.properties)
 
 
-def column_parcels(core: Core, columns: MessageColumns, bytes_max: int) -> Iterator[RecordParcel]:
+def column_parcels(cut: RecordCut, columns: MessageColumns) -> Iterator[RecordParcel]:
     """Many messages as parcels; those without ids get some."""
     made = int(columns.made_id.sum())
     if made:
-        random = core.random(made * RANDOM_BYTES_PER_ID)
-        columns = fill_made_ids(columns, now_ms=core.clock() // 1_000, random=random)
-    partition = partitions_of(columns.recipient.values, core.deed.partition_count)[columns.recipient.codes]
+        random = cut.random(made * RANDOM_BYTES_PER_ID)
+        columns = fill_made_ids(columns, now_ms=cut.clock() // 1_000, random=random)
+    partition = partitions_of(columns.recipient.values, cut.partition_count)[columns.recipient.codes]
     sizes = _row_bytes(columns)
     order = np.argsort(partition.astype(np.uint16), kind="stable")
     begins = np.flatnonzero(np.diff(partition[order], prepend=-1))
     for own in np.split(order, begins[1:]):
-        for piece in _pieces(own, sizes, bytes_max):
+        for piece in _pieces(own, sizes, cut.bytes_max):
             yield RecordParcel(int(partition[own[0]]), piece, columns.take(piece))
 
 

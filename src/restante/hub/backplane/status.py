@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from restante.calls.backplane import DeleteRefusedRecord, ListRefusedRecords, ReadBackplane
-from restante.errors import InvalidRequest, NotFound, Unavailable
+from restante.calls.backplane import ListRefusedRecords, ReadBackplane
+from restante.errors import InvalidRequest, Unavailable
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import BackplaneStatus, LogProgress, RefusedPage, RefusedRecord
 from restante.model.backplane.poison import decode_poison, key_position, poison_key, shown
@@ -100,19 +99,6 @@ def _refused(core: Core, after: tuple[int, int]) -> Iterator[RefusedRecord]:
             start = page[-1][0] + b"\0"
 
 
-def delete_refused(core: Core, call: DeleteRefusedRecord, caller: Grant) -> None:
-    del caller
-    check_partition(core, call.partition)
-    key = poison_key(call.position)
-
-    def plan(draft: RequestDraft) -> None:
-        if draft.get(call.partition, Space.BACKPLANE_POISON, key) is None:
-            raise NotFound(f"No record at position {call.position} of partition {call.partition} was refused.")
-        draft.delete(call.partition, Space.BACKPLANE_POISON, key)
-
-    core.commit(plan)
-
-
 def forget_poison(core: Core) -> int:
     """Drop refused records that are older than collected messages may be."""
     if core.memory(BackplaneMemory).backplane is None:
@@ -158,5 +144,4 @@ def _red(name: str, reason: str | None) -> Reading:
 FUNCTIONS: Functions = {
     ReadBackplane: read_backplane,
     ListRefusedRecords: list_refused,
-    DeleteRefusedRecord: delete_refused,
 }

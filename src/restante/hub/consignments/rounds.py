@@ -27,14 +27,14 @@ from restante.calls.shards import (
 )
 from restante.errors import RestanteError, Unavailable
 from restante.hub.batches.batch_counts import home_of, row_of
-from restante.hub.batches.batch_parts import plan_enlist
+from restante.hub.batches.batch_parts import PartWork, plan_enlist
 from restante.hub.batches.batches import plan_seal
 from restante.hub.batches.part_calls import closing
 from restante.hub.consignments.commit_consignment import count_committed, staged_runs
 from restante.hub.consignments.consignments import check_id, discard, leave, require_no_round, touch, usable_row
 from restante.hub.consignments.doubts import note_doubts
 from restante.hub.consignments.open_rounds import OpenRounds
-from restante.hub.consignments.prepared import inquiring, stage_part
+from restante.hub.consignments.prepared import Prepared, inquiring, stage_part
 from restante.hub.consignments.stage import check_room, open_consignment, repeated, stored_row
 from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar, StagingRoom, is_staged_before
 from restante.hub.engine.core import Core, uuid_text
@@ -361,6 +361,14 @@ def between_shards(core: Core) -> Procedure[None]:
         finally:
             rounds.under_way.discard(consignment_id)
     yield from inquiring(core)
+
+
+def hasten(core: Core) -> bool:
+    """Have done now what is to be done between shards, for batches too; whether there is any."""
+    rounds, work = core.memory(OpenRounds), core.memory(PartWork)
+    rounds.wanted.set()
+    work.wanted.set()
+    return bool(rounds.rows or core.memory(Prepared).rows or work.reports or work.closings)
 
 
 def _once(core: Core) -> int:

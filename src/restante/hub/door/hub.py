@@ -55,6 +55,7 @@ from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.hub.consignments.open_rounds import load_rounds
 from restante.hub.consignments.prepared import load_prepared, promised_for
+from restante.hub.consignments.rounds import hasten
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
 from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep
@@ -457,9 +458,13 @@ class OpenHub:
     def find_table(self, call: FindMessage) -> pa.Table:
         return find_table(self._core, self._core.address(call.recipient), call.message_id)
 
-    def backup(self) -> BackupStream:
-        """All that was acknowledged before, as a stream of bytes; close it in any case."""
-        return backup.backup(self._core)
+    def hasten(self) -> bool:
+        """Have done now what is to be done between shards; whether there is any. Ask again until there is none."""
+        return hasten(self._core)
+
+    def backup(self, cut: str | None = None) -> BackupStream:
+        """All that was acknowledged before, or before a cut, as a stream of bytes; close it in any case."""
+        return backup.backup(self._core, cut)
 
 
 class ApartHub:

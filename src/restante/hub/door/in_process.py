@@ -15,7 +15,13 @@ from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
 from restante.calls.nodes import ReadNodes
 from restante.calls.publishing import Publish
-from restante.hub.door import in_process_actions, in_process_batches, in_process_feed, in_process_groups
+from restante.hub.door import (
+    in_process_actions,
+    in_process_backplane,
+    in_process_batches,
+    in_process_feed,
+    in_process_groups,
+)
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
@@ -138,4 +144,5 @@ _OWN_WAYS: OwnWays = {
     **in_process_feed.OWN_WAYS,
     **in_process_groups.OWN_WAYS,
     **in_process_actions.OWN_WAYS,
+    **in_process_backplane.OWN_WAYS,
 }

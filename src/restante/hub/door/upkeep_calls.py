@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from restante.calls.shards import CutShard
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.hub.consignments import consignments
 from restante.hub.consignments.staged_parcels import StagingRoom
@@ -10,6 +11,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.removal import expiry, retention, scrub
+from restante.hub.upkeep.backup import cut_shard
 from restante.model.access.access import Grant
 
 
@@ -30,4 +32,4 @@ def retain(core: Core, _: RetainNow, __: Grant) -> int:
     return retention.retain(core)
 
 
-FUNCTIONS: Functions = {FileNow: file, ExpireNow: expire, RetainNow: retain}
+FUNCTIONS: Functions = {FileNow: file, ExpireNow: expire, RetainNow: retain, CutShard: cut_shard}

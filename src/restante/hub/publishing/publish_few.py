@@ -221,6 +221,7 @@ def _give_receipts(
             request.result = _receipt_of_one(addresses[at].partition, number)
             given.append(number)
             bag.following, at = number + 1, at + 1
+            _tell_rows(request, given[-1:])
             continue
         numbers: dict[int, list[int]] = {}
         for address in addresses[at : at + count]:
@@ -235,7 +236,13 @@ def _give_receipts(
         ]
         request.result = Receipt(accepted=count, duplicates=0, partitions=tuple(receipts))
         at += count
+        _tell_rows(request, given[-count:])
     return given
+
+
+def _tell_rows(request: PublishRequest, numbers: Sequence[int]) -> None:
+    if request.hear_rows is not None:
+        request.hear_rows(np.arange(len(numbers)), np.array(numbers))
 
 
 def _receipt_of_one(partition: int, number: int) -> Receipt:

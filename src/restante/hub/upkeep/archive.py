@@ -18,12 +18,15 @@ import msgspec
 from restante.errors import DataDamaged, FormatUnsupported
 
 ARCHIVE_FORMAT = 1
+JOINT_FORMAT = 2
+"""That of a backup of several shards: a tar of theirs, each a whole backup, of one moment."""
 MANIFEST_NAME = "manifest.json"
 SEAL_NAME = "manifest.sha256"
 BLOCK = 512
 END = bytes(2 * BLOCK)
 NO_CHECKSUM = "0" * 64
 
+_SHARD_NAME = re.compile(r"shard-[0-9]{1,5}\.tar")
 _PART_NAME = re.compile(r"restante\.db|blobs/[0-9]{12}")
 """All that a backup may hold, so that nothing is ever written elsewhere."""
 
@@ -34,7 +37,7 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a backup holds. `format` is that of the backup, `data_format` that of the data in it."""
 
     format: int
@@ -42,6 +45,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     made_at: datetime
     partition_count: int
     files: tuple[ManifestFile, ...]
+    starts: tuple[int, ...] = ()
+    """Of several shards: the first partition of each."""
+    key: int = 0
+    """Of several shards: that of all hashes."""
+    held_ms: float = 0.0
+    """Of several shards: for how long one of them held its commits, at most."""
 
     @property
     def bytes(self) -> int:
@@ -55,6 +64,27 @@ class ArchiveEntry(NamedTuple):
 
 def is_part_name(name: str) -> bool:
     return _PART_NAME.fullmatch(name) is not None
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number}.tar"
+
+
+def is_shard_name(name: str) -> bool:
+    return _SHARD_NAME.fullmatch(name) is not None
+
+
+def archive_size(manifest: Manifest) -> int:
+    """Of all of a backup, however its checksums will be."""
+    sizes = [*(file.bytes for file in manifest.files), len(encode_manifest(manifest)), len(seal(b""))]
+    return sum(BLOCK + size + len(padding(size)) for size in sizes) + len(END)
+
+
+def ending(manifest: Manifest, *, seconds: int) -> bytes:
+    """What follows the files, but for the very end."""
+    content = encode_manifest(manifest)
+    small = ((MANIFEST_NAME, content), (SEAL_NAME, seal(content)))
+    return b"".join(header(name, len(one), seconds=seconds) + one + padding(len(one)) for name, one in small)
 
 
 def header(name: str, size: int, *, seconds: int) -> bytes:
@@ -91,12 +121,12 @@ def decode_manifest(content: bytes) -> Manifest:
     """Whose seal was verified; of a newer format it may be anything but must tell so."""
     try:
         version = msgspec.json.decode(content, type=_Version).format
-        if version > ARCHIVE_FORMAT:
+        if version > JOINT_FORMAT:
             raise FormatUnsupported(
-                f"The backup has format {version}; this version of Restante knows formats up to {ARCHIVE_FORMAT}. "
+                f"The backup has format {version}; this version of Restante knows formats up to {JOINT_FORMAT}. "
                 "Use the version that made it.",
                 found=version,
-                known=ARCHIVE_FORMAT,
+                known=JOINT_FORMAT,
             )
         return msgspec.json.decode(content, type=Manifest)
     except msgspec.MsgspecError as error:

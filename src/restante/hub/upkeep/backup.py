@@ -7,28 +7,30 @@ from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import Self
 
-from restante.errors import DataDamaged, InvalidRequest
+from restante import limits
+from restante.calls.shards import CutShard, CutStep
+from restante.errors import DataDamaged, InvalidRequest, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.filing import drop_unreachable
+from restante.hub.engine.partitions import Deed
 from restante.hub.upkeep.archive import (
     ARCHIVE_FORMAT,
-    BLOCK,
     END,
-    MANIFEST_NAME,
     NO_CHECKSUM,
-    SEAL_NAME,
     Manifest,
     ManifestFile,
-    encode_manifest,
+    archive_size,
+    ending,
     header,
     is_part_name,
     padding,
-    seal,
 )
+from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import moment
 from restante.model.storage.changes import Space
-from restante.ports.backup import SnapshotPart, SnapshotStore, StoreSnapshot
+from restante.ports.backup import CutLapses, SnapshotPart, SnapshotStore, StoreCut, StoreSnapshot
 
+_LAPSES = CutLapses(prepared=limits.SHARD_PATIENCE_SECONDS, held=limits.CUT_SECONDS_MAX, kept=2.0)
 LEFT_OUT = (Space.GROUP_MEMBER,)
 """Who was a member of a group when a backup was made is none of a hub that is made of it: all join again."""
 
@@ -36,14 +38,12 @@ LEFT_OUT = (Space.GROUP_MEMBER,)
 class BackupStream:
     """The bytes of a backup, in chunks of bounded size, once. Close it in any case: it keeps what it has not read."""
 
-    def __init__(self, core: Core, snapshot: StoreSnapshot) -> None:
-        self._core = core
+    def __init__(self, deed: Deed, made_at: int, snapshot: StoreSnapshot) -> None:
+        self._deed = deed
         self._snapshot = snapshot
-        self._made_at = core.clock()
+        self._made_at = made_at
         files = [ManifestFile(name=part.name, bytes=part.size_bytes, sha256=NO_CHECKSUM) for part in snapshot.parts]
-        ends = [encode_manifest(self._manifest(files)), seal(b"")]
-        sizes = [part.size_bytes for part in snapshot.parts] + [len(end) for end in ends]
-        self.size_bytes = sum(BLOCK + size + len(padding(size)) for size in sizes) + len(END)
+        self.size_bytes = archive_size(self._manifest(files))
         """The size of the whole stream."""
         self._chunks = self._written()
 
@@ -64,9 +64,9 @@ class BackupStream:
     def _manifest(self, files: list[ManifestFile]) -> Manifest:
         return Manifest(
             format=ARCHIVE_FORMAT,
-            data_format=self._core.deed.format,
+            data_format=self._deed.format,
             made_at=moment(self._made_at),
-            partition_count=self._core.deed.partition_count,
+            partition_count=self._deed.partition_count,
             files=tuple(files),
         )
 
@@ -76,9 +76,7 @@ class BackupStream:
             yield self._header(part.name, part.size_bytes)
             files.append((yield from _content(part)))
             yield padding(part.size_bytes)
-        manifest = encode_manifest(self._manifest(files))
-        for name, content in ((MANIFEST_NAME, manifest), (SEAL_NAME, seal(manifest))):
-            yield self._header(name, len(content)) + content + padding(len(content))
+        yield ending(self._manifest(files), seconds=self._made_at // 1_000_000)
         self.close()  # before the last bytes go, so that whoever has them may ask for the next backup at once
         yield END
 
@@ -86,17 +84,56 @@ class BackupStream:
         return header(name, size, seconds=self._made_at // 1_000_000)
 
 
-def backup(core: Core) -> BackupStream:
-    """Everything that was acknowledged before is in it."""
+def backup(core: Core, cut: str | None = None) -> BackupStream:
+    """Everything that was acknowledged before is in it; or what was there at the moment of a cut."""
+    snapshot = _store(core).snapshot(LEFT_OUT) if cut is None else core.memory(Cuts).taken(cut).snapshot(LEFT_OUT)
+    assert all(is_part_name(part.name) for part in snapshot.parts)
+    return BackupStream(core.deed, core.clock(), snapshot)
+
+
+def _store(core: Core) -> SnapshotStore:
     if not isinstance(core.store, SnapshotStore):
         raise InvalidRequest(
             "This store has no backup of its own. `restante copy` copies a database into a folder while the hub runs."
         )
     # What was erased, and nobody reads any more, is not in it.
     drop_unreachable(core)
-    snapshot = core.store.snapshot(LEFT_OUT)
-    assert all(is_part_name(part.name) for part in snapshot.parts)
-    return BackupStream(core, snapshot)
+    return core.store
+
+
+class Cuts:
+    """The cut that this hub takes part in: the last one."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._cut: StoreCut | None = None
+
+    def enter(self, name: str, cut: StoreCut) -> None:
+        self._name, self._cut = name, cut
+
+    def of(self, name: str) -> StoreCut:
+        if self._cut is None or name != self._name:
+            raise Unavailable("This shard knows nothing of the backup. Ask for another one.")
+        return self._cut
+
+    def taken(self, name: str) -> StoreCut:
+        """It is used once."""
+        cut, self._cut = self.of(name), None
+        return cut
+
+
+def cut_shard(core: Core, call: CutShard, _: Grant) -> float | None:
+    """One step of a backup over several shards. The store goes on by itself if the next one does not come."""
+    cuts = core.memory(Cuts)
+    if call.step is CutStep.PREPARE:
+        cuts.enter(call.cut, _store(core).cut(_LAPSES))
+    elif call.step is CutStep.HOLD:
+        return 0.0 if cuts.of(call.cut).hold() else None
+    elif call.step is CutStep.RELEASE:
+        return cuts.of(call.cut).release()
+    else:
+        cuts.taken(call.cut).close()
+    return None
 
 
 def _content(part: SnapshotPart) -> Generator[bytes, None, ManifestFile]:

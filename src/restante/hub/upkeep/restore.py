@@ -26,9 +26,11 @@ from restante.hub.upkeep.archive import (
     ManifestFile,
     decode_manifest,
     is_part_name,
+    is_shard_name,
     padding,
     read_header,
     seal,
+    shard_name,
 )
 from restante.limits import BACKUP_CHUNK_BYTES, MIB
 
@@ -41,7 +43,7 @@ Write = Callable[[bytes], object]
 OpenPart = Callable[[str], AbstractContextManager[Write]]
 
 _DATABASE = "restante.db"
-_BEGINNINGS = (_DATABASE.encode(), b"blobs/")
+_BEGINNINGS = (_DATABASE.encode(), b"blobs/", b"shard-")
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 """A hub's data is its owner's alone, whatever the umask."""
 _UNVERIFIED = Path("blobs", f"{_DATABASE}.unverified")
@@ -61,31 +63,42 @@ def restore(read: Read, folder: Path) -> Manifest:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         with suppress(PermissionError):  # another's folder; who opens it is warned
             folder.chmod(_FOLDER_MODE)
-        (folder / "blobs").mkdir(mode=_FOLDER_MODE)
         manifest = _Reading(read, lambda name: _part_file(folder, name)).whole()
-        os.rename(folder / _UNVERIFIED, folder / _DATABASE)  # noqa: PTH104  # one step, and it says so
-        for path in (folder / "blobs", folder, folder.resolve().parent):
+        for own in restored_folders(folder, manifest):
+            os.rename(own / _UNVERIFIED, own / _DATABASE)  # noqa: PTH104  # one step, and it says so
+            for path in (own / "blobs", own):
+                _flush_names(path)
+        for path in (folder, folder.resolve().parent):
             _flush_names(path)
     except BaseException as error:
-        shutil.rmtree(folder if not existed else folder / "blobs", ignore_errors=True)
+        for path in (folder,) if not existed else tuple(folder.iterdir()):
+            shutil.rmtree(path, ignore_errors=True)
         if isinstance(error, OSError):
             raise _translated(error, folder) from error
         raise
     return manifest
 
 
-class _Reading:
-    """One pass over a backup."""
+def restored_folders(folder: Path, manifest: Manifest) -> list[Path]:
+    """The folders with data that a backup makes: one, or one for each shard."""
+    if not manifest.starts:
+        return [folder]
+    return [folder / Path(file.name).stem for file in manifest.files]
 
-    def __init__(self, read: Read, open_part: OpenPart) -> None:
+
+class _Reading:
+    """One pass over a backup. That of several shards holds theirs."""
+
+    def __init__(self, read: Read, open_part: OpenPart, inside: str = "") -> None:
         self._read = read
         self._open_part = open_part
+        self._inside = inside
         self._found: list[ManifestFile] = []
 
     def whole(self) -> Manifest:
         entry = self._entry()
-        while is_part_name(entry.name):
-            self._found.append(self._part(entry))
+        while is_part_name(entry.name) or (is_shard_name(entry.name) and not self._inside):
+            self._found.append(self._part(entry) if is_part_name(entry.name) else self._shard(entry))
             entry = self._entry()
         if entry.name != MANIFEST_NAME or not self._found:
             raise DataDamaged(f"The backup has an entry that does not belong there: {entry.name!r}. It is not used.")
@@ -100,7 +113,9 @@ class _Reading:
 
     def _compare(self, manifest: Manifest) -> None:
         names = [file.name for file in self._found]
-        if names != [file.name for file in manifest.files] or len(set(names)) != len(names) or _DATABASE not in names:
+        shards = [shard_name(number) for number in range(len(manifest.starts))]
+        whole = names == shards if shards else _DATABASE in names and not any(map(is_shard_name, names))
+        if names != [file.name for file in manifest.files] or len(set(names)) != len(names) or not whole:
             raise DataDamaged("The backup does not hold the files that its manifest names.")
         for found, named in zip(self._found, manifest.files, strict=True):
             if found != named:
@@ -117,9 +132,24 @@ class _Reading:
             raise DataDamaged(f"The backup is damaged after {self._found[-1].name}.")
         return entry
 
+    def _shard(self, entry: ArchiveEntry) -> ManifestFile:
+        """The backup of a shard, read by itself up to its end."""
+        checksum, left = hashlib.sha256(), entry.size
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            chunk = self._up_to(min(size, left))
+            checksum.update(chunk)
+            left -= len(chunk)
+            return chunk
+
+        _Reading(read, self._open_part, f"{Path(entry.name).stem}/").whole()
+        self._padding(entry)
+        return ManifestFile(name=entry.name, bytes=entry.size, sha256=checksum.hexdigest())
+
     def _part(self, entry: ArchiveEntry) -> ManifestFile:
         checksum, left = hashlib.sha256(), entry.size
-        with self._open_part(entry.name) as write:
+        with self._open_part(self._inside + entry.name) as write:
             while left:
                 chunk = self._exactly(min(left, BACKUP_CHUNK_BYTES))
                 checksum.update(chunk)
@@ -173,7 +203,10 @@ def _no_backup() -> InvalidRequest:
 
 @contextmanager
 def _part_file(folder: Path, name: str) -> Iterator[Write]:
-    path = folder / (_UNVERIFIED if name == _DATABASE else name)
+    own = (folder / name).parent if name.endswith(_DATABASE) else (folder / name).parent.parent
+    path = own / (_UNVERIFIED if name.endswith(_DATABASE) else f"blobs/{Path(name).name}")
+    for made in (own, own / "blobs"):
+        made.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
         with io.FileIO(descriptor, "wb") as file:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from restante.errors import Fault
+from restante.model.mailboxes.answers import Receipt
 
 
 class LogProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,13 @@ class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[Fault, ...]
     """The first messages that are at fault, by their index in the record."""
     bytes: int
+
+
+class RecordOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """What became of a record, as it is told to another process; nothing, if that is not known yet."""
+
+    receipt: Receipt | None = None
+    problem: dict[str, Any] | None = None
 
 
 class RefusedPage(msgspec.Struct, frozen=True, kw_only=True):

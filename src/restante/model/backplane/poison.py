@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from restante.errors import DataDamaged, Fault, FaultyMessages, RestanteError
+from restante.errors import DataDamaged, Fault, FaultyMessages, InvalidOperation, RestanteError
 from restante.limits import FAULTS_SHOWN_MAX
 from restante.model.backplane.backplane_answers import RefusedRecord
 from restante.model.mailboxes.answers import moment
+from restante.model.publishing.refusals import refusal
 from restante.model.storage.keys import key_number, number_key
 
 _encoder = msgspec.msgpack.Encoder()
@@ -34,6 +35,13 @@ def poison_row(error: RestanteError, messages: int, content: bytes, now: int) ->
     faults = error.faults[:FAULTS_SHOWN_MAX] if isinstance(error, FaultyMessages) else ()
     told = tuple((fault.index, fault.code, fault.detail) for fault in faults)
     return RefusedRow(now, error.code, error.message, messages, told, content)
+
+
+def error_of_row(row: RefusedRow) -> RestanteError:
+    """The error with which it was refused."""
+    if row.faults:
+        return refusal([Fault(index=index, code=code, detail=detail) for index, code, detail in row.faults])
+    return DataDamaged(row.reason) if row.code == DataDamaged.code else InvalidOperation(row.reason)
 
 
 def poison_key(position: int) -> bytes:

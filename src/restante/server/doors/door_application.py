@@ -12,6 +12,7 @@ from restante.server.desk import Counter, Desk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import Choice, choice_of
 from restante.server.doors.gathered_answers import GATHERED_ANSWERS
+from restante.server.doors.joint_backup_answer import joint_backup
 from restante.server.doors.upstream import Upstream, body_of, forward
 from restante.server.route_table import Route
 
@@ -44,7 +45,9 @@ class DoorApplication(Application):
 
     async def handle(self, route: Route, exchange: Exchange) -> None:
         gathered = GATHERED_ANSWERS.get(route.path)
-        if gathered is None:
+        if route.path == "/v1/backup":
+            await joint_backup(self._desk, self._link.lines, self.upstreams, exchange)
+        elif gathered is None:
             await super().handle(route, exchange)
         else:
             await gathered(self.upstreams, exchange, self._desk.metrics.text())

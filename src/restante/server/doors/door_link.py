@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from restante.calls.actions import ReadAction, ReportEach, SendAction, SendActions
+from restante.calls.backplane import ReadBackplane
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, AddItems, OpenBatch
 from restante.calls.call import Answer, Call
 from restante.calls.consignments import StageParcel
@@ -27,8 +28,11 @@ from restante.calls.shards import ShardCall
 from restante.cluster.node_directory import NodeDirectory, ShardProcesses
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
+from restante.hub.backplane.doorway import Doorway
+from restante.hub.backplane.ways import goes_through
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
+from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
@@ -36,8 +40,10 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.storage.partition import partition_of
+from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import read_action, report_each, send_action, send_actions
+from restante.server.doors.door_backplane import DoorBackplane, read_backplane
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
 from restante.server.doors.stage_parts import stage
@@ -58,12 +64,19 @@ class DoorLink:
         settings: Settings,
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         self.lines = lines
         self.directory = directory or ShardProcesses(lines)
+        self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
         self.cut = PublishCut(lines, settings, claim_checks)
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
+
+    @property
+    def doorway(self) -> Doorway | None:
+        """By which publishes go into the backplane, if there is one."""
+        return None if self.backplane is None else self.backplane.doorway
 
     def on_behalf_of(self, caller: Grant) -> DoorLink:
         """The same link for somebody who may not do everything."""
@@ -104,11 +117,19 @@ class DoorLink:
         return 0 if home is None else self.lines.of_partition(home)
 
     async def close(self) -> None:
+        if self.backplane is not None:
+            await self.backplane.close()
         self.lines.close()
         self._threads.shutdown(wait=False)
 
 
 async def _publish(link: DoorLink, call: Publish) -> Receipt:
+    if link.backplane is not None:
+        receipt = await link.backplane.publish(call, link.cut, link.caller)
+        if receipt is not None:
+            return receipt
+    else:
+        goes_through(call, has_backplane=False)
     if call.partition is not None:
         return await _publish_parcel(link, call, call.partition)
     cut = link.cut.few(call, call.sent, link.caller) if isinstance(call.sent, Few) else None
@@ -124,6 +145,15 @@ async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Rece
     except NotOwner:
         await link.thread(link.cut.check_parcel, call, partition)
         raise
+
+
+async def _read_backplane(link: DoorLink, call: ReadBackplane) -> BackplaneStatus:
+    """What the shards say, with what this door waits for beside it."""
+    found = await read_backplane(link.lines, call, link.caller)
+    if link.backplane is None:
+        return found
+    own = link.backplane.doorway
+    return msgspec.structs.replace(found, waiting=found.waiting + own.waiting, lost=found.lost + own.lost)
 
 
 async def _stage(link: DoorLink, call: StageParcel) -> Staged:
@@ -193,6 +223,7 @@ async def _drain(link: DoorLink, call: DrainNode) -> NodeDrain:
 
 _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] = {
     Publish: _publish,
+    ReadBackplane: _read_backplane,
     StageParcel: _stage,
     SendAction: _send_action,
     SendActions: _send_actions,

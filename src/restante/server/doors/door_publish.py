@@ -41,7 +41,11 @@ class DoorPublish(ShortPublish):
     ) -> bool:
         letters = plain_letters(body)
         cut = None if letters is None else self.link.cut.letters(letters, grant)
-        if letters is None or cut is None or len(cut.parts) != 1:
+        if letters is None or cut is None:
+            return False
+        if self.link.backplane is not None and numbers is None:
+            return partition is None and self.link.backplane.publish_letters(letters, listener)
+        if len(cut.parts) != 1:
             return False
         shard, call, _, _ = cut.parts[0]
         assert isinstance(call, PublishLetters), "few messages are carried as letters"

@@ -12,6 +12,7 @@ from typing import ClassVar
 from restante.cluster.node_directory import NodeDirectory
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
+from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
 from restante.server.connections.protocol import HttpConnection
@@ -62,7 +63,7 @@ class DoorConnection(HttpConnection):
 class DoorService(HttpServer):
     """A door, not yet running."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
         lines: ShardLines,
         home: Path,
@@ -72,11 +73,13 @@ class DoorService(HttpServer):
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        *,
+        backplane: Backplane | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, directory)
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
-        counter.metrics.registry.register(DoorMetrics(counter.metrics))
+        counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [
             Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
         ]
@@ -90,6 +93,8 @@ class DoorService(HttpServer):
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
         self.server.announce = started
         self.server.before_announcing = self._ready
+        if self.link.backplane is not None:
+            self.link.backplane.start()
         self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
         try:
             await self.serve()

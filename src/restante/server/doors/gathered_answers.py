@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from restante.errors import InvalidRequest, Unavailable
+from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
 from restante.model.health.history import HealthAnswer, HealthMinute
 from restante.model.health.tree import HealthNode
@@ -203,12 +203,6 @@ def _together(family: str, one: float, other: float) -> float:
     return max(one, other) if family in _MOST else one + other
 
 
-async def _backup(_: Sequence[Upstream], __: Exchange, ___: bytes) -> None:
-    raise InvalidRequest(
-        "A hub of several shards gives no backup over HTTP yet. End it, and copy its data folder as a whole."
-    )
-
-
 GATHERED_ANSWERS: Mapping[str, Asked] = {
     "/livez": _probe,
     "/readyz": _probe,
@@ -218,6 +212,5 @@ GATHERED_ANSWERS: Mapping[str, Asked] = {
     "/v1/rates": _rates,
     "/v1/live": _live,
     "/metrics": _metrics,
-    "/v1/backup": _backup,
 }
 """By the path of a route, how a door answers it from the answers of all shards."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
+from restante.calls.backplane import ListRefusedRecords
 from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
 from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
@@ -26,6 +29,7 @@ from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
+from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
@@ -36,6 +40,8 @@ from restante.server.doors.action_parts import change_poison, list_poison
 from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next
 
 T = TypeVar("T")
+_NO_MORE = "-"
+_LATE = datetime.max.replace(tzinfo=UTC)
 Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
 
 
@@ -106,7 +112,9 @@ async def _reaped(lines: ShardLines, call: ReapBatches, caller: Grant) -> Reaped
 
 
 async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
-    """Shard by shard: the token says which, and how far."""
+    """Shard by shard: the token says which, and how far. The slowest are those of all shards."""
+    if call.slowest:
+        return await _slowest(lines, call, caller)
     first, _, rest = (call.after or "0:").partition(":")
     shard = int(first) if first.isascii() and first.isdecimal() and len(first) < 6 else len(lines.lines)
     if shard >= len(lines.lines):
@@ -116,6 +124,50 @@ async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> Pro
     if following is None and shard + 1 < len(lines.lines):
         following = f"{shard + 1}:"
     return ProgressPage(recipients=page.recipients, next=following)
+
+
+async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -> RefusedPage:
+    """By partition and position, which is the order of the shards; every shard goes on after the place of a token."""
+    pages = await lines.all(call, caller)
+    found = [record for page in pages for record in page.records]
+    size = page_size(call.limit)
+    chosen = sorted(found, key=lambda own: (own.partition, own.position))[:size]
+    left = len(found) > size or _more(pages)
+    following = f"{chosen[-1].partition}:{chosen[-1].position}" if left else None
+    return RefusedPage(records=tuple(chosen), next=following)
+
+
+async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
+    """The token has the place of each shard in its own order, or says that it has no more."""
+    size, places = page_size(call.limit), _slow_places(call.after, len(lines.lines))
+
+    async def asked(shard: int, limit: int) -> ProgressPage:
+        if places[shard] == _NO_MORE:
+            return ProgressPage(recipients=(), next=None)
+        return await lines.call(shard, msgspec.structs.replace(call, after=places[shard] or None, limit=limit), caller)
+
+    pages = await asyncio.gather(*(asked(shard, size) for shard in range(len(places))))
+    entries = [(own, shard) for shard, page in enumerate(pages) for own in page.recipients]
+    chosen = sorted(entries, key=lambda entry: (entry[0].oldest_waiting or _LATE, entry[0].recipient))[:size]
+    taken = Counter(shard for _, shard in chosen)
+
+    async def place_after(shard: int, page: ProgressPage) -> str:
+        """Who has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
+        if not taken[shard]:
+            return places[shard] if page.recipients else _NO_MORE
+        upto = page if taken[shard] == len(page.recipients) else await asked(shard, taken[shard])
+        return upto.next or _NO_MORE
+
+    after = await asyncio.gather(*(place_after(shard, page) for shard, page in enumerate(pages)))
+    following = None if set(after) == {_NO_MORE} else ".".join(after)
+    return ProgressPage(recipients=tuple(own for own, _ in chosen), next=following)
+
+
+def _slow_places(token: str | None, count: int) -> list[str]:
+    places = [""] * count if token is None else token.split(".")
+    if len(places) != count or not all(part in ("", _NO_MORE) or part.isdecimal() for part in places):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {(token or '')[:64]!r}.")
+    return places
 
 
 async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
@@ -199,6 +251,7 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     DeleteSource: _delete_source,
     ReapBatches: _reaped,
     ReadProgress: _progress,
+    ListRefusedRecords: _refused,
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,

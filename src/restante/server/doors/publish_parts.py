@@ -91,13 +91,32 @@ class PublishCut:
         """The parts of a few messages that are plainly right; None if the rules have to take a closer look."""
         if call.batch is not None or call.source is not None:
             return None
+        letters = self._letters(sent)
+        return self.letters(letters, caller) if letters else None
+
+    def plain_letters(self, sent: Few, caller: Grant) -> Sequence[Letter] | None:
+        """A few messages that are plainly right and the caller's to send; None if the rules have to take a closer look."""
+        letters = self._letters(sent)
+        allowed = caller.publishable()
+        for letter in letters or ():
+            if allowed is not None and letter.origin not in allowed:
+                raise foreign(caller, letter.origin)
+        return letters or None
+
+    def checked_columns(self, sent: Few | Many | EncodedPublish, caller: Grant) -> MessageColumns:
+        """Any messages as columns; all that is wrong with them is raised."""
+        columns = self._checked(sent)
+        check_origins(caller, columns.origin)
+        return columns
+
+    def _letters(self, sent: Few) -> list[Letter] | None:
         letters = []
         for message in sent.messages:
             letter = self._letter(message)
             if letter is None:
                 return None
             letters.append(letter)
-        return self.letters(letters, caller) if letters else None
+        return letters
 
     def _letter(self, message: object) -> Letter | None:
         if type(message) is not Message:
@@ -124,8 +143,7 @@ class PublishCut:
 
     def columns(self, call: Publish, caller: Grant) -> Parts:
         """The parts of any publish; all that is wrong with it is raised."""
-        columns = self._checked(call.sent)
-        check_origins(caller, columns.origin)
+        columns = self.checked_columns(call.sent, caller)
         missing = columns.made_id
         random = os.urandom(int(missing.sum()) * RANDOM_BYTES_PER_ID)
         columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
@@ -135,8 +153,7 @@ class PublishCut:
 
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
-        columns = self._checked(call.sent)
-        check_origins(caller, columns.origin)
+        columns = self.checked_columns(call.sent, caller)
         digest = digests_of_columns(columns, 0).whole
         return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
 

@@ -23,7 +23,7 @@ _SAFE = frozenset({"GET", "HEAD"})
 """Asked again if the shard went away: a peek gives the same bundle again."""
 
 
-class _Answer(asyncio.Protocol):
+class UpstreamAnswer(asyncio.Protocol):
     """One connection to the server of a shard: one request after another."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Upstream:
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
-        self._kept: list[_Answer] = []
+        self._kept: list[UpstreamAnswer] = []
 
     async def open(self, protocol: type[asyncio.Protocol]) -> asyncio.Protocol:
         """A new connection; a shard that is just starting is waited for."""
@@ -144,18 +144,22 @@ class Upstream:
                 return found
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def take(self) -> tuple[_Answer, bool]:
+    async def take(self) -> tuple[UpstreamAnswer, bool]:
         """A connection, and whether it is a new one."""
         while self._kept:
             kept = self._kept.pop()
             if not kept.closing:
                 kept.begin()
                 return kept, False
-        found = await self.open(_Answer)
-        assert isinstance(found, _Answer)
-        return found, True
+        return await self.fresh(), True
 
-    def keep(self, connection: _Answer) -> None:
+    async def fresh(self) -> UpstreamAnswer:
+        """A connection of its own, which its user ends."""
+        found = await self.open(UpstreamAnswer)
+        assert isinstance(found, UpstreamAnswer)
+        return found
+
+    def keep(self, connection: UpstreamAnswer) -> None:
         if connection.keeps and not connection.closing and len(self._kept) < _KEPT_MAX:
             self._kept.append(connection)
         else:
@@ -216,7 +220,7 @@ async def body_of(exchange: Exchange, receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
-async def _write(connection: _Answer, head: bytes, body: bytes, *, chunked: bool) -> None:
+async def _write(connection: UpstreamAnswer, head: bytes, body: bytes, *, chunked: bool) -> None:
     if chunked:
         body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
     await connection.write(head + body if len(body) < _BUFFER_BYTES else head)
@@ -224,7 +228,7 @@ async def _write(connection: _Answer, head: bytes, body: bytes, *, chunked: bool
         await connection.write(body)
 
 
-async def _unless_gone(connection: _Answer, receive: Receive) -> bool:
+async def _unless_gone(connection: UpstreamAnswer, receive: Receive) -> bool:
     """Whether the answer has begun; `ClientGone` as soon as the client has."""
     if connection.has_head:
         return True
@@ -244,7 +248,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _pass_back(connection: _Answer, exchange: Exchange, send: Send) -> None:
+async def _pass_back(connection: UpstreamAnswer, exchange: Exchange, send: Send) -> None:
     exchange.status = connection.status
     headers = [header for header in connection.headers if header[0] not in _OURS]
     start: Event = {"type": "http.response.start", "status": connection.status, "headers": headers}

@@ -13,6 +13,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from restante.hub.backplane.doorway import Doorway
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
@@ -24,6 +25,9 @@ from restante.server.connections.room import Wait
 from restante.server.desk import Desk
 from restante.server.health.metrics import Metrics
 from restante.server.health.rounds import HealthRounds
+
+_WAITING = "Records of the backplane for which senders wait."
+_LOST = "Records that the backplane did not confirm."
 
 
 class HubMetrics(Collector):
@@ -48,8 +52,9 @@ class HubMetrics(Collector):
 class DoorMetrics(Collector):
     """What a door counts itself."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, doorway: Doorway | None) -> None:
         self._metrics = metrics
+        self._doorway = doorway
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -58,6 +63,9 @@ class DoorMetrics(Collector):
         yield from _requests(self._metrics)
         for tally in self._metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
+        if self._doorway is not None:
+            yield GaugeMetricFamily("restante_backplane_waiting", _WAITING, value=self._doorway.waiting)
+            yield CounterMetricFamily("restante_backplane_lost", _LOST, value=self._doorway.lost)
 
 
 def _health(rounds: HealthRounds) -> Iterator[Metric]:
@@ -105,7 +113,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
         "restante_backplane_waiting": (
-            "Records of the backplane for which senders wait.",
+            _WAITING,
             0 if desk.hub.backplane.doorway is None else desk.hub.backplane.doorway.waiting,
         ),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
@@ -152,10 +160,7 @@ def _backplane(memory: BackplaneMemory) -> dict[str, tuple[str, int]]:
         "restante_backplane_messages": ("Messages stored from the backplane.", totals.messages),
         "restante_backplane_skipped": ("Records that were stored before.", totals.skipped),
         "restante_backplane_refused": ("Records that could not be stored, and are kept.", totals.refused),
-        "restante_backplane_lost": (
-            "Records that the backplane did not confirm.",
-            0 if doorway is None else doorway.lost,
-        ),
+        "restante_backplane_lost": (_LOST, 0 if doorway is None else doorway.lost),
     }
 
 

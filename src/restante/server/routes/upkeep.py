@@ -32,13 +32,22 @@ def _now(kind: Callable[[], Call[int]]) -> Handler:
     return handle
 
 
+CUT = b"restante-cut"
+"""The header with which a door asks a shard for its part of a backup over all of them."""
+
+
+BACKUP_HEADERS = (
+    (b"content-disposition", b'attachment; filename="restante-backup.tar"'),
+    (b"cache-control", b"no-store"),
+)
+
+
 async def backup(desk: Desk, exchange: Exchange) -> None:
     """Everything as of one moment, as a tar archive; publishing goes on meanwhile."""
-    archive = await desk.read(desk.hub.backup)
+    archive = await desk.read(desk.hub.backup, exchange.header(CUT))
     headers = [
         (b"content-length", b"%d" % archive.size_bytes),
-        (b"content-disposition", b'attachment; filename="restante-backup.tar"'),
-        (b"cache-control", b"no-store"),
+        *BACKUP_HEADERS,
     ]
     try:
         await stream(desk, exchange, iter(archive), media_type="application/x-tar", headers=headers)

@@ -5,7 +5,8 @@ beside the capture, and only when it is complete its files are moved in, one by 
 the micro-batch and the file's place in it. A micro-batch that was begun before is not written again but moved on, and so no
 change is ever there twice. What was erased in the hub is erased from the files as well.
 
-A capture belongs to one hub: numbers of another one would mean other messages.
+A capture belongs to one hub: numbers of another one would mean other messages. With a topic of Kafka, its records are
+captured in the same way, and it belongs to that topic.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from typing import Annotated
 
 import msgspec
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import CAPTURE_ROWS_PER_FILE_DEFAULT, CAPTURE_ROWS_PER_FILE_MAX
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
+from restante.spark.source import topic_stream
+from restante.spark.source.topic_frames import TopicSource, topic_ranges
 from restante.spark.tables.captured_files import Capture
+from restante.spark.tables.captured_records import RecordCapture
 from restante.spark.tables.folders import Folders, absolute
 
 NAME = "capture"
@@ -50,16 +56,32 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     starting: Annotated[
         str, msgspec.Meta(description="Where the first run begins: bootstrap, earliest, latest, or positions as JSON.")
     ] = "bootstrap"
+    topic: Annotated[
+        str,
+        msgspec.Meta(
+            description="A Kafka topic, whose records are captured in place of the feed: key, value, partition, offset and "
+            "time stamp. Then starting has no say. Needs restante[kafka]."
+        ),
+    ] = ""
+    brokers: Annotated[str, msgspec.Meta(description="Where Kafka's brokers are.")] = DEFAULT_BROKERS
+    kafka: Annotated[
+        list[str],
+        msgspec.Meta(
+            description="Settings of the Kafka client, each as name=value; env:NAME is taken from the environment."
+        ),
+    ] = []
 
 
 def run(work: Work, options: Options) -> Outcome:
     """Capture what has happened since the last run; with an interval, until the stream is stopped."""
-    path = absolute(options.path or work.place("capture")).rstrip("/")
+    name = f"{NAME}-{options.topic}" if options.topic else NAME
+    path = absolute(options.path or work.place(name)).rstrip("/")
     # Of each place its own, so that two captures do not share one.
-    checkpoint = f"{path}.checkpoint" if options.path else work.place("checkpoints", NAME)
+    checkpoint = f"{path}.checkpoint" if options.path else work.place("checkpoints", name)
     _check_is_the_same(Folders(work.spark), path=path, checkpoint=checkpoint)
     # Beside the files: only there a move is sure to be within one file system.
-    capture = Capture(work.spark, path=path, staging=f"{path}.staging", rows_per_file=options.roll)
+    kind = RecordCapture if options.topic else Capture
+    capture = kind(work.spark, path=path, staging=f"{path}.staging", rows_per_file=options.roll)
     query = _started(work, options, capture, checkpoint=checkpoint)
     try:
         query.awaitTermination()
@@ -79,10 +101,20 @@ def _check_is_the_same(folders: Folders, *, path: str, checkpoint: str) -> None:
         )
 
 
+def _changes(work: Work, options: Options) -> DataFrame:
+    changes = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
+    return changes.option("startingPosition", options.starting).load()
+
+
+def _records(work: Work, options: Options) -> DataFrame:
+    source = TopicSource(topic=options.topic, brokers=options.brokers, kafka=option_pairs(tuple(options.kafka)))
+    topic_ranges(source)  # an error of Kafka is told here as it is, and not from within a stream
+    return work.spark.readStream.format(topic_stream.NAME).options(**topic_stream.stream_options(source)).load()
+
+
 def _started(work: Work, options: Options, capture: Capture, *, checkpoint: str) -> StreamingQuery:
     """The same stream as last time, by its checkpoint."""
-    changes = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
-    stream = changes.option("startingPosition", options.starting).load()
+    stream = _records(work, options) if options.topic else _changes(work, options)
     writer = stream.writeStream.foreachBatch(capture.keep).option("checkpointLocation", checkpoint)
     try:
         timed = (

@@ -44,12 +44,13 @@ class TopicSource:
 
 def topic_frame(spark: SparkSession, source: TopicSource) -> DataFrame:
     """The records that are committed in the topic now."""
-    ranges = [each for each in _ranges(source) if each[2] > each[1]]
+    ranges = [each for each in topic_ranges(source) if each[2] > each[1]]
     frame = spark.createDataFrame(ranges, _RANGES).repartition(max(len(ranges), 1))
     return frame.mapInArrow(_reader(source.topic, source.settings()), COLUMNS)
 
 
-def _ranges(source: TopicSource) -> list[TopicRange]:
+def topic_ranges(source: TopicSource) -> list[TopicRange]:
+    """From where to where each topic partition reaches now."""
     library: Any = kafka_library()
     consumer = library.Consumer(source.settings())
     try:

@@ -24,11 +24,14 @@ _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.[a-z0-9.]*parquet$")
 
 def transform(changes: DataFrame) -> DataFrame:
     """The changes with the hour in which they happened, in UTC: reckoned, so that no session's time zone takes part."""
-    seconds = f.unix_seconds("at")
+    return changes.withColumn("hour", hour_of(f.unix_seconds("at"))).select(*CAPTURED.names)
+
+
+def hour_of(seconds: Column) -> Column:
+    """The hour in UTC of so many seconds since 1970."""
     day = f.date_from_unix_date(f.floor(seconds / f.lit(_SECONDS_A_DAY)).cast("int"))
     number = f.floor(f.pmod(seconds, f.lit(_SECONDS_A_DAY)) / f.lit(_SECONDS_AN_HOUR)).cast("string")
-    hour = f.concat(day.cast("string"), f.lit("T"), f.lpad(number, 2, "0"))
-    return changes.withColumn("hour", hour).select(*CAPTURED.names)
+    return f.concat(day.cast("string"), f.lit("T"), f.lpad(number, 2, "0"))
 
 
 def transform_without(captured: DataFrame, erased: DataFrame) -> DataFrame:
@@ -80,6 +83,9 @@ def name_of(file: str, *, query: str, number: int) -> str:
 class Capture:
     """The files of one capture, written by one query."""
 
+    order = "sequence_number"
+    """The column by which the rows of a file are ordered."""
+
     def __init__(
         self, spark: SparkSession, *, path: str, staging: str, rows_per_file: int, folders: Folders | None = None
     ) -> None:
@@ -99,20 +105,24 @@ class Capture:
         staged = f"{self._staging}/{query}/{number}"
         if not self._folders.exists(f"{staged}/_SUCCESS"):
             self._folders.remove(f"{self._staging}/{query}")
-            self._stage(transform(batch), staged)
+            self._stage(self.rows_of(batch), staged)
         for file in list(self._folders.files(staged, ending=".parquet")):
             self._folders.move(file, f"{self._path}/{name_of(file, query=str(query), number=number)}")
             self.files += 1
-        self._forget(batch)
+        self.forget(batch)
+
+    def rows_of(self, batch: DataFrame) -> DataFrame:
+        """What is kept of a micro-batch, with its hour."""
+        return transform(batch)
 
     def _stage(self, rows: DataFrame, staged: str) -> None:
         """A file for each partition and hour, in the order of the feed; `_SUCCESS` is there when all of them are."""
-        laid = rows.repartition("partition", "hour").sortWithinPartitions("partition", "hour", "sequence_number")
+        laid = rows.repartition("partition", "hour").sortWithinPartitions("partition", "hour", self.order)
         writer = laid.write.mode("overwrite").option("maxRecordsPerFile", self._rows_per_file)
         writer.partitionBy("partition", "hour").parquet(staged)
-        self.changes += self._spark.read.schema(CAPTURED).parquet(staged).count()
+        self.changes += self._spark.read.schema(rows.schema).parquet(staged).count()
 
-    def _forget(self, batch: DataFrame) -> None:
+    def forget(self, batch: DataFrame) -> None:
         """Each file in which an erased recipient stands is written anew without it, and takes the old one's place."""
         erased = batch.where(f.col("change") == ERASED).select("partition", "recipient", "message_sequence_number")
         told = erased.collect()

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -46,18 +46,31 @@ class Snapshots:
             left_by_a_crash.unlink(missing_ok=True)
 
     def open(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
+        return self.copied(self.reserve(), leaving_out)
+
+    def reserve(self) -> ExitStack:
+        """From now on no file is removed, and no other snapshot is made, until the stack is closed."""
         if not self._one.acquire(blocking=False):
             raise Unavailable("A backup of this hub is under way already. Try again when it is done.")
+        reserved = ExitStack()
+        reserved.callback(self._one.release)
+        reserved.enter_context(self._files.kept())
+        return reserved
+
+    def copied(
+        self, reserved: ExitStack, leaving_out: Sequence[Space], begun: Callable[[], None] = lambda: None
+    ) -> FolderSnapshot:
+        """The database as it is now. `begun` is called when it may change without harm, at the latest when this returns."""
         try:
-            with ExitStack() as undo:
-                undo.callback(self._one.release)
-                undo.enter_context(self._files.kept())
+            with reserved as undo:
                 copy = _new_file(self._folder)
                 undo.callback(partial(copy.unlink, missing_ok=True))
-                parts = self._parts(copy, leaving_out)
+                parts = self._parts(copy, leaving_out, begun)
                 return FolderSnapshot(parts, undo.pop_all())
         except (sqlite3.Error, OSError) as error:
             raise translated(error) from error
+        finally:
+            begun()
 
     def close(self) -> None:
         """Give up a copy that is being made: its connection must be gone before the store closes its own."""
@@ -65,10 +78,11 @@ class Snapshots:
         with self._copying:
             pass
 
-    def _parts(self, copy: Path, leaving_out: Sequence[Space]) -> tuple[SnapshotPart, ...]:
+    def _parts(self, copy: Path, leaving_out: Sequence[Space], begun: Callable[[], None]) -> tuple[SnapshotPart, ...]:
         with self._copying:
             self._require_open()
-            self._copy_database(copy)
+            self._copy_database(copy, begun)
+        begun()
         if leaving_out:
             _leave_out(copy, leaving_out)
         with closing(sqlite3.connect(copy)) as database:
@@ -81,10 +95,15 @@ class Snapshots:
             *(self._part(f"blobs/{path.name}", path, live) for path, live in blobs),
         )
 
-    def _copy_database(self, copy: Path) -> None:
+    def _copy_database(self, copy: Path, begun: Callable[[], None]) -> None:
         """Copy the database by rows, not by pages: free pages may hold what was erased."""
+
+        def look() -> bool:
+            begun()  # It reads, so what it reads is settled.
+            return self._closing.is_set()
+
         with closing(connect_copier(self._folder / DATABASE_NAME)) as source:
-            source.set_progress_handler(self._closing.is_set, _STEPS_A_LOOK)
+            source.set_progress_handler(look, _STEPS_A_LOOK)
             try:
                 # It is thrown away at the end: what a crash leaves of it need not make sense.
                 source.execute("PRAGMA synchronous = OFF")

@@ -96,9 +96,9 @@ class Commits:
             and self._log.is_quick(byte_count + _RECORD_BYTES_MORE)
         )
 
-    def raise_fences(self, partitions: range) -> int:
+    def raise_fences(self, partitions: range, by: int = 1) -> int:
         with self._appending, self._writer.lock:
-            return self._writer.raise_fences(partitions)
+            return self._writer.raise_fences(partitions, by)
 
     def due(self) -> bool:
         """Whether there is something for the background to do, and hope that it can be done."""
@@ -109,11 +109,48 @@ class Commits:
         with self._transferring:
             # One that failed before, or that a crash left.
             self._transfer_frozen()
-            with self._appending:
-                files = self._log.leave()
-                if files:
-                    self._overlay.freeze(files)
+            self._freeze()
             self._transfer_frozen()
+
+    def prepare_cut(self) -> None:
+        """Bring all commits so far into the database, and let no other transfer begin before `end_cut`."""
+        self._transferring.acquire()
+        try:
+            self._transfer_frozen()
+            self._freeze()
+            self._transfer_frozen()
+        except BaseException:
+            self._transferring.release()
+            raise
+
+    def hold(self) -> None:
+        """After the commit that is under way there is none until `let_go`. What came since `prepare_cut` is frozen."""
+        self._appending.acquire()
+        try:
+            self._freeze_held()
+        except BaseException:
+            self._appending.release()
+            raise
+
+    def let_go(self) -> None:
+        self._appending.release()
+
+    def bring_in(self) -> None:
+        """The database has exactly what was committed when commits were held."""
+        self._transfer_frozen()
+
+    def end_cut(self) -> None:
+        """The database may go on changing."""
+        self._transferring.release()
+
+    def _freeze(self) -> None:
+        with self._appending:
+            self._freeze_held()
+
+    def _freeze_held(self) -> None:
+        files = self._log.leave()
+        if files:
+            self._overlay.freeze(files)
 
     def renew_log(self) -> None:
         """Bring all commits so far into the database, and leave nothing of them in the log."""
@@ -121,9 +158,7 @@ class Commits:
         with self._transferring:
             # Commits wait for this one: a file that is begun meanwhile would hide what its earlier life left.
             with self._appending:
-                files = self._log.leave()
-                if files:
-                    self._overlay.freeze(files)
+                self._freeze_held()
                 self._transfer_frozen()
                 forgotten = self._log.forget()
             for file in forgotten:

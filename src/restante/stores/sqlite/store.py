@@ -23,9 +23,11 @@ from pathlib import Path
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
+from restante.ports.backup import CutLapses
 from restante.ports.store import StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
+from restante.stores.sqlite.cut import FolderCut
 from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, byte_count, flush_names
 from restante.stores.sqlite.journal import JOURNAL_BYTES_TARGET, Journal
@@ -89,6 +91,7 @@ class SqliteStore:
             bounds=bounds,
         )
         self._snapshots = Snapshots(folder, files)
+        self._cut: FolderCut | None = None
         self._closing = threading.Event()
         self._untidy = threading.Event()
         self._tidying = threading.Thread(target=self._keep_tidy, name="restante-store-tidy", daemon=True)
@@ -162,8 +165,8 @@ class SqliteStore:
     def blobs(self, partition: int) -> list[BlobKey]:
         return self._lookups.blobs(partition)
 
-    def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
-        return self._commits.raise_fences(range(first, partition_count))
+    def raise_fences(self, partition_count: int, *, first: int = 0, by: int = 1) -> int:
+        return self._commits.raise_fences(range(first, partition_count), by)
 
     def commit(self, changes: Changes) -> None:
         self._commits.require_running()
@@ -233,11 +236,18 @@ class SqliteStore:
         self._commits.transfer()
         return self._snapshots.open(leaving_out)
 
+    def cut(self, lapses: CutLapses) -> FolderCut:
+        """A snapshot of a moment that is agreed upon with other stores."""
+        self._cut = FolderCut(self._commits, self._snapshots, lapses)
+        return self._cut
+
     def close(self) -> None:
         """Ends when the reads and the commit under way have ended. Closing again does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()
+        if self._cut is not None:
+            self._cut.close()
         self._snapshots.close()
         self._untidy.set()
         self._tidying.join()

@@ -76,8 +76,8 @@ class Writer:
                     partition=partition,
                 )
 
-    def raise_fences(self, partitions: range) -> int:
-        fence = max(self._fences.values(), default=0) + 1
+    def raise_fences(self, partitions: range, by: int = 1) -> int:
+        fence = max(self._fences.values(), default=0) + by
         raised = dict.fromkeys(partitions, fence)
         self.write(Transaction(fences=list(raised.items())))
         self._fences.update(raised)

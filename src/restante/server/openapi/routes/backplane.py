@@ -36,6 +36,26 @@ REFUSED = Operation(
     answers=(json_answer(200, "A page.", "RefusedPage", "Cache-Control"),),
     problems=READING,
 )
+READ = Operation(
+    method="GET",
+    path="/v1/backplane/refused/{partition}/{position}",
+    name="showRefusedRecord",
+    summary="Show a record that could not be stored",
+    text="With the reason, and the first messages that are at fault.",
+    parameters=(PARTITION, _POSITION),
+    answers=(json_answer(200, "The record.", "RefusedRecord", "Cache-Control"),),
+    problems=("not_found", "partition_unknown", *READING),
+)
+AGAIN = Operation(
+    method="POST",
+    path="/v1/backplane/refused/{partition}/{position}/again",
+    name="repeatRefusedRecord",
+    summary="Try again to store a record that could not be stored",
+    text="If it is stored now, it is refused no longer. If not, the problem says why, and it stays.",
+    parameters=(PARTITION, _POSITION),
+    answers=(json_answer(200, "What was stored.", "Receipt"),),
+    problems=("not_found", "partition_unknown", "message_conflict", "message_erased", "invalid_operation", *WRITING),
+)
 DELETE = Operation(
     method="DELETE",
     path="/v1/backplane/refused/{partition}/{position}",
@@ -52,5 +72,5 @@ SUBJECT = Subject(
 With a backplane publishes go through a topic of Kafka, and are stored from there in its order. A record that cannot be
 stored (a conflict, an erased message, not readable) is kept with its reason, and the others go on.
 """,
-    operations=(SHOW, REFUSED, DELETE),
+    operations=(SHOW, REFUSED, READ, AGAIN, DELETE),
 )

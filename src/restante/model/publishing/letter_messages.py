@@ -1,4 +1,4 @@
-"""Letters that were carried between processes, made messages again, for checks that look at whole messages."""
+"""Letters that came from another process, made messages again, for checks that look at whole messages."""
 
 from __future__ import annotations
 
