@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from restante.calls.actions import ListPoison, ReadAction, ReportOutcomes, SendAction, SendActions
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken
@@ -13,8 +15,10 @@ from restante.model.groups.group_answers import Assigned, NextPage
 from restante.model.work.results import OutcomeState, WorkOutcome, WorkProblem
 from restante.ports.store import Store
 from restante.settings import Settings
-from tests.groups.group_world import QUIET, GroupWorld
+from tests.groups.group_world import QUIET, GroupWorld, SeveralWorld
 
+inside = pytest.mark.parametrize("place", ["memory", "sqlite"], indirect=True)
+"""Of tests that look at what lies in one process, or peek: doors hand requests for mailboxes through, and carry no such call."""
 GROUP = "shop"
 ACTIONS = ("add", "drop")
 
@@ -67,6 +71,15 @@ class ActionWorld(GroupWorld):
 
     def poison(self, group: str = GROUP) -> list[Any]:
         return list(self.hub.call(ListPoison(group)).poison)
+
+
+class SeveralActionWorld(ActionWorld, SeveralWorld):
+    """The same behind a door, with a shard for each of the four partitions."""
+
+    def __init__(self, folder: Path, settings: Settings = QUIET) -> None:
+        SeveralWorld.__init__(self, folder, settings)
+        self.define(GROUP, actions=ACTIONS)
+        self.enter("worker")
 
 
 def outcome(number: int, state: OutcomeState = OutcomeState.DONE, **given: Any) -> WorkOutcome:

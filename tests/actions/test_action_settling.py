@@ -26,7 +26,7 @@ from restante.model.mailboxes.answers import BundleAnswer, Reason, moment
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import Space
 from restante.model.work.results import OutcomeState, WorkProblem
-from tests.actions.action_world import GROUP, ActionWorld
+from tests.actions.action_world import GROUP, ActionWorld, inside
 from tests.groups.group_world import LEASE
 
 DAY = 86_400.0
@@ -38,10 +38,12 @@ def state_of(world: ActionWorld, message_id: str, recipient: str = "item") -> St
 
 def sound(world: ActionWorld) -> None:
     """What is stored makes sense to the doctor."""
-    report = examine(world.hub.core.store)
-    assert report.sound, report.findings
+    for core in world.cores:
+        report = examine(core.store, owned=core.owned)
+        assert report.sound, report.findings
 
 
+@inside
 def test_an_action_is_in_history_and_in_no_bundle_list_or_count(world: ActionWorld) -> None:
     world.send(id="a")
     world.hub.call(Publish.of([Message(recipient="item", data=1, id="mail"), Message(recipient="other", data=2)]))
@@ -58,6 +60,7 @@ def test_an_action_is_in_history_and_in_no_bundle_list_or_count(world: ActionWor
     sound(world)
 
 
+@inside
 def test_a_delayed_action_is_no_mail_to_come(world: ActionWorld) -> None:
     later = moment(world.clock()) + timedelta(seconds=60)
     for name in ("a", "b"):
@@ -73,7 +76,7 @@ def test_a_delayed_action_is_no_mail_to_come(world: ActionWorld) -> None:
     world.hub.call(Withdraw("item", "a"))
     assert world.hub.call(Explain("item")).not_yet_visible == 1
     world.advance(61)
-    while publish_due(world.hub.core):
+    while sum(map(publish_due, world.cores)):
         pass
     assert [row["text_id"] for row in world.handed()] == ["b"]
     assert world.hub.call(Explain("item")).not_yet_visible == 0
@@ -127,7 +130,7 @@ def test_actions_of_one_thing_may_end_out_of_turn(world: ActionWorld) -> None:
     with pytest.raises(ActionUnknown):
         world.look("n3")
     for space in (Space.ACTION, Space.ACTION_ID, Space.ACTION_TEXTS):
-        assert not any(world.hub.core.store.scan(p, space) for p in range(4))
+        assert not any(world.core_of(p).store.scan(p, space) for p in range(4))
     sound(world)
 
 
@@ -342,7 +345,7 @@ def test_erasing_removes_outcomes_poison_and_ids_and_drops_a_late_report(world: 
             world.look(name, "item")
     assert world.poison() == []
     for space in (Space.ACTION, Space.ACTION_ID, Space.ACTION_POISON, Space.ACTION_TEXTS):
-        assert not any(world.hub.core.store.scan(p, space) for p in range(4))
+        assert not any(world.core_of(p).store.scan(p, space) for p in range(4))
     late = world.report(rows[2])
     assert (late.taken, late.known) == (0, 1)
     with pytest.raises(RestanteError):
@@ -358,9 +361,9 @@ def test_results_and_texts_go_after_their_retention_and_the_state_stays(world: A
             world.report(row, result=b"42")
         else:
             world.report(row, OutcomeState.FAILED, problem=WorkProblem("refused", "No."))
-    assert forget_texts(world.hub.core) == 0
+    assert sum(map(forget_texts, world.cores)) == 0
     world.advance(DAY + 1)
-    assert forget_texts(world.hub.core) == 2
+    assert sum(map(forget_texts, world.cores)) == 2
     done, failed = world.look("a"), world.look("b")
     assert (done.state, done.value) == (ActionState.DONE, None)
     assert failed.problem

@@ -8,7 +8,7 @@ from restante.calls.publishing import Publish
 from restante.hub.engine.live_mail import Elsewhere, Handed, Mail
 from restante.model.publishing.message import Message
 from restante.server.live.replay import read_page
-from tests.actions.action_world import ActionWorld
+from tests.actions.action_world import ActionWorld, inside
 
 
 def _pushed(world: ActionWorld, messages: Sequence[Message]) -> list[str]:
@@ -30,6 +30,7 @@ def _kinds(columns: object) -> list[str]:
     return [str(kind.values[code].as_py()) for code in kind.codes.tolist()]
 
 
+@inside
 def test_neither_few_nor_many_nor_history_push_an_action(world: ActionWorld) -> None:
     few = [Message(recipient="item", kind=kind, data=1) for kind in ("action", "mail")]
     assert _pushed(world, few) == ["mail"]

@@ -12,7 +12,7 @@ from restante.errors import ActionUnknown, GenerationStale, InvalidRequest, Mess
 from restante.model.actions.action_row import ActionState
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.work.results import OutcomeState
-from tests.actions.action_world import GROUP, ActionWorld, outcome
+from tests.actions.action_world import GROUP, ActionWorld, inside, outcome
 
 
 def test_an_action_is_accepted_handed_out_done_and_looked_up(world: ActionWorld) -> None:
@@ -44,6 +44,7 @@ def test_the_same_again_answers_as_it_is_now_and_anything_different_is_a_conflic
         world.look("twin")
 
 
+@inside
 def test_when_an_action_was_accepted_is_the_same_in_every_answer(world: ActionWorld) -> None:
     world.hub.core.clock = Ticking(world.clock)
     accepted = world.send(id="a")

@@ -26,7 +26,7 @@ from restante.model.publishing.message import Message
 from restante.model.work.results import OutcomeState
 from restante.wire.outgoing.outgoing_groups import next_json
 from restante.work.action_pages import action_page, few_page
-from tests.actions.action_world import GROUP, ActionWorld, outcome
+from tests.actions.action_world import GROUP, ActionWorld, inside, outcome
 from tests.groups.group_world import LEASE
 
 
@@ -123,6 +123,7 @@ def test_many_at_once_and_those_from_before_the_hub_was_opened_are_read() -> Non
     world.hub.close()
 
 
+@inside
 def test_more_than_few_are_read_and_nothing_is_skipped(world: ActionWorld) -> None:
     for number in range(limits.FEW_ACTIONS_MAX + 1):
         world.send(concerns=f"t{number}")
@@ -238,6 +239,7 @@ def test_memory_of_recent_actions_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert numbers(own, 6, 9) == [7]
 
 
+@inside
 def test_the_memory_of_a_hub_forgets_what_has_ended(world: ActionWorld) -> None:
     for number in range(5):
         world.send(id=f"n{number}", concerns=f"t{number}")

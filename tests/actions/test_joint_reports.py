@@ -10,7 +10,7 @@ from restante.hub.engine import outcomes as engine_outcomes
 from restante.model.actions.action_answers import OutcomesReported
 from restante.model.actions.action_row import ActionState
 from restante.model.work.results import WorkOutcome
-from tests.actions.action_world import GROUP, ActionWorld, outcome
+from tests.actions.action_world import GROUP, ActionWorld, inside, outcome
 
 
 def sent(world: ActionWorld, count: int = 12) -> dict[int, list[int]]:
@@ -37,6 +37,7 @@ def states(world: ActionWorld, count: int = 12) -> list[ActionState]:
     return [world.look(f"a {number}").state for number in range(count)]
 
 
+@inside
 def test_the_reports_of_all_partitions_are_one_commit(world: ActionWorld) -> None:
     found = sent(world)
     before = world.hub.core.committer.totals.commits

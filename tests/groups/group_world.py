@@ -64,6 +64,14 @@ class GroupWorld:
         for member_id, heard in memory.heard.items():
             memory.heard[member_id] = type(heard)(self.seconds, heard.clock)
 
+    @property
+    def cores(self) -> list[Core]:
+        """Of all shards."""
+        return [self.hub.core]
+
+    def core_of(self, partition: int) -> Core:
+        return next(core for core in self.cores if partition in core.owned)
+
     def open_again(self) -> None:
         assert isinstance(self.store, MemoryStore)
         self.hub.close()

@@ -27,6 +27,7 @@ from restante.errors import (
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from tests.cluster.several import SeveralHub
 from tests.groups.group_world import numbers_in
 from tests.waiting import wait_until
 
@@ -49,10 +50,31 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
         yield running
 
 
-@pytest.fixture(params=["in process", "wire"])
-def hub(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sync.Hub]:
-    if request.param == "wire":
-        with restante.connect(request.getfixturevalue("served").url) as connected:
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralHub]:
+    running = SeveralHub(tmp_path_factory.mktemp("groups") / "data", SETTINGS)
+    with restante.connect(running.url) as hub:
+        publish(hub, 0)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=["in process", "served", "doors"])
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def url_of(place: str, request: pytest.FixtureRequest) -> str | None:
+    """Of the hub that is served there; None: it is in this process."""
+    fixture = {"served": "served", "doors": "several"}.get(place)
+    return None if fixture is None else str(request.getfixturevalue(fixture).url)
+
+
+@pytest.fixture
+def hub(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sync.Hub]:
+    url = url_of(place, request)
+    if url is not None:
+        with restante.connect(url) as connected:
             yield connected
     else:
         with restante.open(tmp_path / "here", settings=SETTINGS) as opened:
@@ -76,8 +98,9 @@ def stored(hub: sync.Hub) -> int:
 @asynccontextmanager
 async def aio(hub: sync.Hub, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[asynchronous.Hub]:
     """The same hub for an asynchronous program; in process, one of its own."""
-    if "wire" in request.node.name:
-        async with aio_door.connect(request.getfixturevalue("served").url) as other:
+    url = url_of(request.getfixturevalue("place"), request)
+    if url is not None:
+        async with aio_door.connect(url) as other:
             yield other
     else:
         async with aio_door.open(folder / "there", settings=SETTINGS) as other:
@@ -192,6 +215,7 @@ def test_two_members_share_and_the_second_takes_over_when_the_first_leaves(hub: 
         thread.start()
     wait_until(lambda: _there(hub, name))
     wait_until(lambda: sorted(len(own.partitions) for own in first.status().members) == [2, 2])
+    wait_until(lambda: first._crews and second._crews, "both know that they are members")
     first.close()
     wait_until(lambda: [len(own.partitions) for own in second.status().members] == [4])
     publish(hub, 5_000)
@@ -288,7 +312,8 @@ async def _run_all(hub: asynchronous.Hub, name: str, total: int) -> None:
     assert set(seen.values()) == {1}
     running = asyncio.create_task(group.run(lambda page: None))
     async with asyncio.timeout(120):
-        while not (await group.status()).members:  # noqa: ASYNC110 - nobody here knows when the hub has the member
+        # Nobody here knows when the hub has the member, and the member that it is one.
+        while not ((await group.status()).members and group._crews):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

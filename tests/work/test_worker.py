@@ -25,6 +25,7 @@ from restante.server.serve import ServedHub, start
 from restante.work import Again, App, Fenced, Job, Located, Refused
 from restante.work.bodies import BodyMisfit
 from restante.work.worker_process import STUCK_EXIT
+from tests.cluster.several import SeveralHub
 from tests.work.workers import HEARTBEAT, SETTINGS, WorkerHere, wait_until
 
 
@@ -32,14 +33,21 @@ class Note(msgspec.Struct):
     n: int = 0
 
 
+@pytest.fixture(scope="module", params=["here", "doors"])
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
-    with start(tmp_path_factory.mktemp("served") / "data", SETTINGS) as running:
-        yield running
+def served(place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub | SeveralHub]:
+    folder = tmp_path_factory.mktemp("served") / "data"
+    running = SeveralHub(folder, SETTINGS) if place == "doors" else start(folder, SETTINGS)
+    yield running
+    running.stop()
 
 
 @pytest.fixture
-def hub(served: ServedHub) -> Iterator[sync.Hub]:
+def hub(served: ServedHub | SeveralHub) -> Iterator[sync.Hub]:
     with restante.connect(served.url) as opened:
         yield opened
 
@@ -53,7 +61,7 @@ def outcome(status: ActionStatus) -> tuple[str, str | None]:
     return status.state.value, None if problem is msgspec.UNSET else problem.code
 
 
-def test_actions_end_as_their_handlers_say(served: ServedHub, hub: sync.Hub) -> None:
+def test_actions_end_as_their_handlers_say(served: ServedHub | SeveralHub, hub: sync.Hub) -> None:
     app = App("ends", wait_seconds=0.01, retries=2)
     tried: list[int] = []
 
@@ -110,7 +118,7 @@ def test_actions_end_as_their_handlers_say(served: ServedHub, hub: sync.Hub) -> 
 
 
 def test_what_concerns_one_thing_is_done_in_order_and_other_things_side_by_side(
-    served: ServedHub, hub: sync.Hub
+    served: ServedHub | SeveralHub, hub: sync.Hub
 ) -> None:
     app = App("order", wait_seconds=0.01)
     done: dict[str, list[int]] = {}
@@ -139,7 +147,9 @@ def test_what_concerns_one_thing_is_done_in_order_and_other_things_side_by_side(
     assert status.members == (), "the worker has left"
 
 
-def test_two_workers_share_and_one_takes_over_what_the_other_leaves(served: ServedHub, hub: sync.Hub) -> None:
+def test_two_workers_share_and_one_takes_over_what_the_other_leaves(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     done: list[tuple[str, int]] = []
 
     def made(name: str) -> App:
@@ -168,7 +178,7 @@ def test_two_workers_share_and_one_takes_over_what_the_other_leaves(served: Serv
 
 
 def test_a_name_of_nobody_fails_and_is_told_once(
-    served: ServedHub, hub: sync.Hub, caplog: pytest.LogCaptureFixture
+    served: ServedHub | SeveralHub, hub: sync.Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = App("unknown")
 
@@ -184,7 +194,7 @@ def test_a_name_of_nobody_fails_and_is_told_once(
     assert told == ["No group has declared the action 'unknown.other': such actions fail."]
 
 
-def test_a_name_of_a_newer_release_is_left_to_a_newer_worker(served: ServedHub, hub: sync.Hub) -> None:
+def test_a_name_of_a_newer_release_is_left_to_a_newer_worker(served: ServedHub | SeveralHub, hub: sync.Hub) -> None:
     old, new = App("release"), App("release")
     done: list[str] = []
 
@@ -212,7 +222,9 @@ def test_a_name_of_a_newer_release_is_left_to_a_newer_worker(served: ServedHub, 
     assert done == ["first by the old one", "second", "first"]
 
 
-def test_a_name_of_another_group_is_refused_when_the_worker_joins(served: ServedHub, hub: sync.Hub) -> None:
+def test_a_name_of_another_group_is_refused_when_the_worker_joins(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     hub.link.call(DefineGroup("taken", actions=("taken.note",)))
     app = App("taker")
 
@@ -224,7 +236,9 @@ def test_a_name_of_another_group_is_refused_when_the_worker_joins(served: Served
     assert isinstance(worker.error, ActionTaken)
 
 
-def test_health_checks_are_dropped_before_any_handler_and_counted(served: ServedHub, hub: sync.Hub) -> None:
+def test_health_checks_are_dropped_before_any_handler_and_counted(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     app, called = App("checks"), []
 
     @app.action("checks.note")
@@ -245,7 +259,7 @@ def test_health_checks_are_dropped_before_any_handler_and_counted(served: Served
         assert 0 <= worker.runner.counts.health_check_seconds < 30
 
 
-def test_what_has_expired_is_not_begun(served: ServedHub, hub: sync.Hub) -> None:
+def test_what_has_expired_is_not_begun(served: ServedHub | SeveralHub, hub: sync.Hub) -> None:
     app = App("expiry")
 
     @app.action("expiry.note")
@@ -259,7 +273,9 @@ def test_what_has_expired_is_not_begun(served: ServedHub, hub: sync.Hub) -> None
         assert hub.outcome(sent.id, wait=25).state.value == "expired"
 
 
-def test_actions_sent_by_a_handler_carry_its_correlation_id_and_trace(served: ServedHub, hub: sync.Hub) -> None:
+def test_actions_sent_by_a_handler_carry_its_correlation_id_and_trace(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     app = App("chain")
     seen: list[tuple[str | None, str | None]] = []
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -290,7 +306,7 @@ def test_actions_sent_by_a_handler_carry_its_correlation_id_and_trace(served: Se
 
 
 def test_hooks_run_around_the_work_and_logs_name_the_action(
-    served: ServedHub, hub: sync.Hub, caplog: pytest.LogCaptureFixture
+    served: ServedHub | SeveralHub, hub: sync.Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
     from restante.work.attempt_log import WithAction
 
@@ -319,7 +335,9 @@ def test_hooks_run_around_the_work_and_logs_name_the_action(
     assert (fields["action"], fields["id"], fields["concerns"]) == ("hooks.note", status.id, "a")
 
 
-def test_a_port_and_a_file_tell_how_the_worker_is(served: ServedHub, hub: sync.Hub, tmp_path: Path) -> None:
+def test_a_port_and_a_file_tell_how_the_worker_is(
+    served: ServedHub | SeveralHub, hub: sync.Hub, tmp_path: Path
+) -> None:
     from tests.crash.served import free_port
 
     app, port, file = App("watched"), free_port(), tmp_path / "live"
@@ -351,7 +369,9 @@ def test_a_port_and_a_file_tell_how_the_worker_is(served: ServedHub, hub: sync.H
     assert not file.exists()
 
 
-def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(served: ServedHub, hub: sync.Hub) -> None:
+def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     hangs, app, told = threading.Event(), App("hangs"), []
 
     @app.action("hangs.thread", timeout=0.5)
@@ -375,7 +395,7 @@ def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(served
     assert (outcome(status), status.deaths) == (("done", None), 1)
 
 
-def test_a_fenced_attempt_reports_nothing_and_the_worker_goes_on(served: ServedHub, hub: sync.Hub) -> None:
+def test_a_fenced_attempt_reports_nothing_and_the_worker_goes_on(served: ServedHub | SeveralHub, hub: sync.Hub) -> None:
     app, tried = App("fenced"), []
 
     @app.action("fenced.note")
@@ -399,7 +419,9 @@ def test_a_worker_waits_for_a_hub_that_is_not_there_yet_and_can_be_stopped(tmp_p
     assert worker.exit_code == 0
 
 
-def test_an_action_that_is_too_often_asked_for_is_done_as_often_as_it_may(served: ServedHub, hub: sync.Hub) -> None:
+def test_an_action_that_is_too_often_asked_for_is_done_as_often_as_it_may(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     app, at = App("seldom"), []
 
     @app.action("seldom.note", max_per_second=20)
@@ -413,7 +435,9 @@ def test_an_action_that_is_too_often_asked_for_is_done_as_often_as_it_may(served
     assert at[-1] - at[0] >= 9 / 20 * 0.9
 
 
-def test_an_async_handler_that_takes_too_long_is_cancelled_and_tried_again(served: ServedHub, hub: sync.Hub) -> None:
+def test_an_async_handler_that_takes_too_long_is_cancelled_and_tried_again(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
     app, cancelled = App("slow", wait_seconds=0.01, retries=3), []
 
     @app.action("slow.note", timeout=0.1)
@@ -432,7 +456,7 @@ def test_an_async_handler_that_takes_too_long_is_cancelled_and_tried_again(serve
     assert (outcome(status), status.value, len(cancelled)) == (("done", None), 2, 1)
 
 
-def test_a_busy_handler_loses_no_lease(served: ServedHub, hub: sync.Hub) -> None:
+def test_a_busy_handler_loses_no_lease(served: ServedHub | SeveralHub, hub: sync.Hub) -> None:
     app, generations = App("busy"), []
 
     @app.action("busy.note")
@@ -448,7 +472,7 @@ def test_a_busy_handler_loses_no_lease(served: ServedHub, hub: sync.Hub) -> None
 
 
 def test_a_thing_is_held_until_an_operator_has_decided_whichever_worker_has_it(
-    served: ServedHub, hub: sync.Hub
+    served: ServedHub | SeveralHub, hub: sync.Hub
 ) -> None:
     app, done, broken = App("held"), [], True
 

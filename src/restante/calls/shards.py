@@ -14,6 +14,7 @@ from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
 from restante.model.groups.group import GroupRow
+from restante.model.groups.group_answers import Running
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.shards.group_parts import PartitionMove, PlacedPosition
 from restante.model.shards.rounds import RoundPhase
@@ -209,6 +210,13 @@ class ReadPositions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
 
     partitions: tuple[int, ...]
     names: tuple[str, ...]
+
+
+class NoteWork(ShardCall[None], frozen=True):
+    """From a door: a member has said with a heartbeat what it works on in the partitions of a shard."""
+
+    member_id: str
+    running: tuple[Running, ...]
 
 
 class NotePosition(ShardCall[None], frozen=True):

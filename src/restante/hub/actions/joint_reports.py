@@ -18,6 +18,7 @@ from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWait
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported
+from restante.model.actions.action_reports import check_reports
 from restante.model.groups.group_names import check_group
 
 Prepared = Planned[OutcomesTaken] | RestanteError
@@ -52,10 +53,7 @@ def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesRe
 def _prepared(core: Core, call: ReportEach) -> list[Prepared]:
     for name in {own.group for own in call.reports}:
         check_group(name)
-    if len({own.partition for own in call.reports}) < len(call.reports):
-        raise InvalidRequest("Each partition is reported once.", field="partitions")
-    if sum([len(own.outcomes) for own in call.reports]) > limits.OUTCOMES_AT_ONCE_MAX:
-        raise InvalidRequest(f"Reports have at most {limits.OUTCOMES_AT_ONCE_MAX:,} outcomes.", field="outcomes")
+    check_reports([own.partition for own in call.reports], sum([len(own.outcomes) for own in call.reports]))
     return [_one_prepared(core, own) for own in call.reports]
 
 

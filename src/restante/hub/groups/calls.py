@@ -17,7 +17,7 @@ from restante.calls.groups import (
     SendHeartbeat,
     WriteCheckpoint,
 )
-from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, ReadPositions
+from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, NoteWork, ReadPositions
 from restante.hub.engine.functions import Functions
 from restante.hub.groups import checkpoints, definitions, members, next_pages, shard_groups, status
 
@@ -39,4 +39,5 @@ FUNCTIONS: Functions = {
     MovePartitions: shard_groups.move_partitions,
     ReadPositions: shard_groups.read_positions,
     NotePosition: checkpoints.note_position,
+    NoteWork: members.note_work,
 }

@@ -17,6 +17,7 @@ import msgspec
 
 from restante import limits
 from restante.calls.groups import JoinGroup, LeaveGroup, ReadNext, SendHeartbeat
+from restante.calls.shards import NoteWork
 from restante.errors import InvalidRequest, MemberUnknown
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
@@ -143,6 +144,11 @@ def state_running(core: Core, call: ReadNext) -> None:
     """A member that reads says what it works on: that counts like what a heartbeat says, and is no heartbeat."""
     if call.running is not None:
         _hear(core, call.member_id, running=_checked_running(call.running), presumed=())
+
+
+def note_work(core: Core, call: NoteWork, _: Grant) -> None:
+    """Of a shard: what it works on here, said elsewhere."""
+    _hear(core, call.member_id, running=_checked_running(call.running))
 
 
 def presume_running(core: Core, member_id: str, begun: Sequence[Running]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -168,3 +169,11 @@ def _ended(row: ActionRow, state: ActionState, code: str, at: int) -> ActionRow:
 def accepted_again(row: ActionRow) -> ActionRow:
     """The same action, of which nothing has become yet."""
     return ActionRow(row.concerns, row.origin, row.id, row.text_id, row.name, row.accepted_at)
+
+
+def check_reports(partitions: Sequence[int], outcomes: int) -> None:
+    """`InvalidRequest`, if these partitions cannot be reported together, with so many outcomes in all."""
+    if len(set(partitions)) < len(partitions):
+        raise InvalidRequest("Each partition is reported once.", field="partitions")
+    if outcomes > limits.OUTCOMES_AT_ONCE_MAX:
+        raise InvalidRequest(f"Reports have at most {limits.OUTCOMES_AT_ONCE_MAX:,} outcomes.", field="outcomes")

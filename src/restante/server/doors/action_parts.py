@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -40,11 +41,13 @@ from restante.model.actions.action_answers import (
     PoisonPage,
     reported,
 )
-from restante.model.actions.wanted_action import WantedAction, check_expires_in
+from restante.model.actions.action_reports import check_reports
+from restante.model.actions.wanted_action import WantedAction, message_of
 from restante.model.columns.few_ids import made_ids
 from restante.model.groups.group import GROUPS_HOME
-from restante.model.groups.group_names import check_action
 from restante.model.mailboxes.page_size import page_size
+from restante.model.publishing.message import Message
+from restante.settings import Settings
 
 
 async def send_action(lines: ShardLines, call: SendAction, caller: Grant) -> ActionStatus:
@@ -58,13 +61,27 @@ def _with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
     return [one if one.id is not None else msgspec.structs.replace(one, id=next(made)) for one in wanted]
 
 
-async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> AcceptedActions:
-    """What is wrong with one refuses all, as far as the door can tell; then each shard accepts its own, all of them or none."""
+def messages_of(call: SendActions, settings: Settings) -> list[Message]:
+    """What actions become, to be checked before anything is sent. What no message can be made of is refused."""
+    now, held = datetime.now(UTC), settings.groups.hold_seconds
     if not 0 < len(call.wanted) <= ACTIONS_AT_ONCE_MAX:
-        return await lines.call(0, call, caller)  # which says so
-    for one in call.wanted:
-        check_action(one.action)
-        check_expires_in(one.expires_in)
+        count = len(call.wanted)
+        raise InvalidRequest(f"actions has 1 to {ACTIONS_AT_ONCE_MAX:,} actions, not {count:,}.", field="actions")
+    return [
+        message_of(
+            one,
+            message_id="made" if one.id is None else one.id,
+            now=now,
+            expires_seconds=min(settings.actions.expires_seconds, held),
+            expires_seconds_max=held,
+            carried=call.carried,
+        )
+        for one in call.wanted
+    ]
+
+
+async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> AcceptedActions:
+    """Each shard accepts its own, all of them or none. What is wrong with them was looked for before."""
     wanted, rows = _with_ids(call.wanted), dict[int, list[int]]()
     for row, one in enumerate(wanted):
         rows.setdefault(lines.of_name(one.concerns), []).append(row)
@@ -166,6 +183,9 @@ async def change_poison(lines: ShardLines, call: RepeatPoison | GiveUpPoison, ca
 
 async def report_each(lines: ShardLines, call: ReportEach, caller: Grant) -> OutcomesReported:
     """Each shard takes those of its partitions. One that is silent harms no other; if all are, that is the answer."""
+    check_reports([own.partition for own in call.reports], sum([len(own.outcomes) for own in call.reports]))
+    if not call.reports:
+        return OutcomesReported(partitions=())
     parts: dict[int, list[ReportOutcomes]] = {}
     for own in call.reports:
         there = own.partition < lines.partition_count

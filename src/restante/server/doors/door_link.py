@@ -42,7 +42,7 @@ from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.storage.partition import partition_of
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
-from restante.server.doors.action_parts import read_action, report_each, send_action, send_actions
+from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions
 from restante.server.doors.door_backplane import DoorBackplane, read_backplane
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
@@ -70,6 +70,7 @@ class DoorLink:
         self.directory = directory or ShardProcesses(lines)
         self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
         self.cut = PublishCut(lines, settings, claim_checks)
+        self.settings = settings
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 
@@ -166,6 +167,7 @@ async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
 
 
 async def _send_actions(link: DoorLink, call: SendActions) -> AcceptedActions:
+    await link.thread(link.cut.check, messages_of(call, link.settings))
     return await send_actions(link.lines, call, link.caller)
 
 

@@ -24,6 +24,7 @@ _HERE = frozenset(
         "/v1/sources/{source}",
         "/v1/sources/{source}/reset",
         "/v1/groups/{group}",
+        "/v1/groups/{group}/members/{member}/heartbeat",
         "/v1/groups/{group}/members/{member}/next",
         "/v1/groups/{group}/poison",
         "/v1/groups/{group}/poison/{id}",

@@ -21,7 +21,7 @@ from restante.calls.backplane import ListRefusedRecords
 from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
 from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
-from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext
+from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, SendHeartbeat
 from restante.calls.mailboxes import ListPartitions, ListRecipients
 from restante.calls.nodes import ListRounds
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
@@ -37,7 +37,7 @@ from restante.model.mailboxes.page_size import page_size
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 from restante.server.doors.action_parts import change_poison, list_poison
-from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next
+from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next, send_heartbeat
 
 T = TypeVar("T")
 _NO_MORE = "-"
@@ -242,6 +242,7 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     ReadGroup: read_group,
     DefineGroup: define_group,
     ReadNext: read_next,
+    SendHeartbeat: send_heartbeat,
     ListPoison: list_poison,
     RepeatPoison: change_poison,
     GiveUpPoison: change_poison,

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 
-from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext
+from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, SendHeartbeat
+from restante.calls.shards import NoteWork
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import GenerationStale, GroupUnknown, Unavailable
 from restante.model.access.access import Grant
 from restante.model.groups.group import GROUPS_HOME
-from restante.model.groups.group_answers import FewPage, GroupPage, GroupStatus, NextAnswer, NextPage
+from restante.model.groups.group_answers import (
+    FewPage,
+    GroupPage,
+    GroupStatus,
+    HeartbeatAnswer,
+    NextAnswer,
+    NextPage,
+)
+
+_NOTE_SECONDS = 0.5
 
 
 def home_of_groups(lines: ShardLines) -> int:
@@ -62,6 +73,24 @@ def _whole(home: GroupStatus, others: Iterable[GroupStatus]) -> GroupStatus:
     every = (home, *others)
     partitions = sorted([own for one in every for own in one.partitions], key=lambda own: own.partition)
     return msgspec.structs.replace(home, lag=sum(one.lag for one in every), partitions=tuple(partitions))
+
+
+async def send_heartbeat(lines: ShardLines, call: SendHeartbeat, caller: Grant) -> HeartbeatAnswer:
+    """Home hears that the member is there, and each shard what it does in its partitions: that does not expire meanwhile."""
+    answer = await lines.call(home_of_groups(lines), call, caller)
+    parts = {
+        shard: tuple(own for own in call.running if own.partition in there) for shard, there in enumerate(lines.ranges)
+    }
+    notes = [_noted(lines, shard, NoteWork(call.member_id, own)) for shard, own in parts.items() if own]
+    await asyncio.gather(*notes)
+    return answer
+
+
+async def _noted(lines: ShardLines, shard: int, call: NoteWork) -> None:
+    """A shard that is silent hears of it with the next heartbeat; this one is not to wait for it."""
+    with suppress(TimeoutError, Unavailable):
+        async with asyncio.timeout(_NOTE_SECONDS):
+            await lines.lines[shard].call(call)
 
 
 # --- What a member reads ----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
-from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
@@ -167,6 +167,10 @@ class PublishCut:
             (shard, columns if len(own) == len(columns) else columns.take(own), own.tolist())
             for shard, own in zip(found, rows, strict=True)
         ]
+
+    def check(self, messages: Sequence[Message]) -> None:
+        """Raise what is wrong with messages."""
+        self._checked(few_or_many(messages))
 
     def check_parcel(self, call: Publish, partition: int) -> None:
         """Raise what is wrong with a parcel, recipients of other partitions included."""
