@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
-from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
+from restante.errors import GenerationStale, InvalidRequest, PartitionUnknown, PositionAhead, RestanteError
 from restante.hub.actions.outcomes import is_light, report_request, tell_if_release
 from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
@@ -23,7 +23,7 @@ from restante.model.groups.group_names import check_group
 
 Prepared = Planned[OutcomesTaken] | RestanteError
 """A report that is to be committed, or why it is not."""
-_OF_A_PARTITION = (GenerationStale, PositionAhead, InvalidRequest)
+_OF_A_PARTITION = (GenerationStale, PositionAhead, PartitionUnknown)
 
 
 def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
@@ -53,7 +53,7 @@ def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesRe
 def _prepared(core: Core, call: ReportEach) -> list[Prepared]:
     for name in {own.group for own in call.reports}:
         check_group(name)
-    check_reports([own.partition for own in call.reports], sum([len(own.outcomes) for own in call.reports]))
+    check_reports([(own.partition, own.outcomes) for own in call.reports])
     return [_one_prepared(core, own) for own in call.reports]
 
 
@@ -61,6 +61,8 @@ def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
     try:
         return report_request(core, call)
     except RestanteError as error:
+        if isinstance(error, InvalidRequest) and not isinstance(error, PartitionUnknown):
+            raise  # What cannot be meant refuses all of it, before anything is done.
         return error
 
 
