@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,10 +18,12 @@ from restante.backplanes.memory import MemoryBackplane
 from restante.calls.batches import OpenBatch
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
-from restante.errors import InvalidOperation, InvalidRequest, InvalidSettings, MessageConflict, Unavailable
+from restante.errors import DataDamaged, InvalidOperation, InvalidRequest, InvalidSettings, MessageConflict, Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.model.backplane.accept import Accept
-from restante.model.backplane.record import encode_letters
+from restante.model.backplane.record import decode_record, encode_columns, encode_letters
+from restante.model.columns.texts import Texts
+from restante.model.publishing import intake
 from restante.model.publishing.letter import letter_of
 from restante.settings import BackplaneSettings, Settings
 from restante.stores.memory import MemoryStore
@@ -227,3 +231,37 @@ class _Kept(MemoryStore):
 
     def close(self) -> None:
         """Its content is for the next hub."""
+
+
+@pytest.mark.parametrize("distinct", [False, True], ids=["few-names", "all-names-differ"])
+def test_no_record_is_larger_than_the_log_takes_and_hardly_one_smaller_than_it_could_be(distinct: bool) -> None:
+    backplane = MemoryBackplane(4, record_bytes_max=100_000)
+    count = 5_000
+    names = [f"n{n}" if distinct else "n" for n in range(count)]
+    table = pa.table(
+        {
+            "recipient": [f"r{n}" for n in range(count)],
+            "origin": names,
+            "kind": names,
+            "document_type": names,
+            "media_type": [f"text/{name}" for name in names],
+            "data": [b"x" * (n % 200) for n in range(count)],
+        }
+    )
+    with opened(backplane) as hub:
+        assert hub.call(Publish.of(table)).accepted == count
+    records = backplane.reader(dict.fromkeys(range(4), 0)).take(1_000, 0)
+    sizes = [len(record.content) for record in records]
+    assert max(sizes) <= 100_000
+    assert sum(size > 60_000 for size in sizes) >= len(sizes) - 4, "all but the last of a partition are well filled"
+
+
+def test_texts_that_no_door_wrote_are_no_record() -> None:
+    columns = intake.from_messages(
+        [Message(recipient="a", data=1), Message(recipient="b", data=2)], claim_check_origins=None
+    )[0]
+    with_ids = intake.fill_made_ids(columns, now_ms=0, random=bytes(1_000))
+    wrong = replace(with_ids, recipient=Texts(np.array([0, 7], np.int32), pa.array(["a", "b"])))
+    with pytest.raises(DataDamaged, match="a text is missing"):
+        decode_record(encode_columns(wrong, bytes(16), 0))
+    assert len(decode_record(encode_columns(with_ids, bytes(16), 0)).content) == 2

@@ -15,7 +15,7 @@ import restante
 from restante.backplanes.kafka_library import kafka_settings, option_pairs
 from restante.bridges.bridge_file import read_bridge_file
 from restante.bridges.in_messages import RecordMapper
-from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, picker
+from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
 from restante.bridges.topic_records import TopicRecords
 from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
 from restante.model.publishing.message import Message
@@ -143,3 +143,116 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(ExtraMissing, match="restante\\[kafka\\]"):
         kafka_library()
+
+
+HOSTILE_NAMES = (
+    "ce_specversion",
+    "ce_id",
+    "ce_type",
+    "ce_source",
+    "ce_recipient",
+    "ce_",
+    "content-type",
+    "Content-Type",
+)
+HOSTILE_VALUES = (
+    None,
+    b"",
+    b"1.0",
+    b"\xff\xfe",
+    b"application/cloudevents+json",
+    b"text/plain",
+    b"%zz%41",
+    b"x" * 5_000,
+)
+HOSTILE_DATA = (
+    *(
+        None,
+        b"",
+        b"{}",
+        b"\xff",
+        b'{"a":' * 2_000,
+        b'{"a":{"b":"ada"}}',
+        b'{"a":{"b":1e400}}',
+        b'{"a":{"b":"\\ud800"}}',
+    ),
+    b'{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"%%"}',
+    b'{"specversion":"1.0","id":"1","source":"s","type":"t","recipient":5}',
+)
+HOSTILE_RECORDS = st.builds(
+    RawRecord,
+    offset=st.just(0),
+    key=st.sampled_from((None, b"ada", b"", b"\xff", b"x" * 3_000)),
+    value=st.sampled_from(HOSTILE_DATA) | st.binary(max_size=20),
+    timestamp_ms=st.sampled_from((0, -1, 253_402_300_799_999, 253_402_300_800_000, 2**62, -(2**63))),
+    headers=st.lists(
+        st.tuples(
+            st.sampled_from((*HOSTILE_NAMES, "kafka.time", "kafka.key", "", "a\x00b", "x", "é" * 300)),
+            st.sampled_from(HOSTILE_VALUES),
+        ),
+        max_size=4,
+    ).map(tuple),
+)
+
+
+@given(records=st.lists(HOSTILE_RECORDS, min_size=1, max_size=3), rule=st.sampled_from(("key", "header:x", "json:a.b")))
+def test_no_record_stops_a_bridge(records: list[RawRecord], rule: str) -> None:
+    """Whatever it is, it becomes a message, or does not fit and is kept aside."""
+    mapper = RecordMapper(InRule(topic="t", recipient=rule, tombstones=Tombstones.POISON))
+    mapped = mapper.mapped(TopicRecords.of_records(records))
+    assert len(mapped.rows) + len(mapped.misfits) == len(records)
+    for row, reason in mapped.misfits.items():
+        assert mapper.poison(records[row], reason, "t/0").properties["kafka.offset"] == "0"
+
+
+PLAIN_HEADERS = st.lists(
+    st.tuples(st.sampled_from(("trace", "tenant", "X", "é")), st.sampled_from((b"", b"a", "ö".encode()))), max_size=4
+).map(tuple)
+
+
+@given(
+    headers=st.lists(PLAIN_HEADERS, min_size=1, max_size=6), rule=st.sampled_from(("key", "header:tenant", "json:to"))
+)
+def test_headers_are_the_same_properties_as_columns_and_as_values(
+    headers: list[tuple[tuple[str, bytes], ...]], rule: str
+) -> None:
+    records = [record(n, b"k%d" % n, b'{"to": "ada"}', headers=own) for n, own in enumerate(headers)]
+    mapper, columns = RecordMapper(InRule(topic="t", recipient=rule)), TopicRecords.of_records(records)
+    found, one_by_one = mapper._columns(columns), mapper._one_by_one(columns, {}).sent
+    assert isinstance(one_by_one, list)
+    if found is None:
+        assert rule == "header:tenant" or any(len(dict(own)) < len(own) for own in headers)
+        return
+    rows = zip(found.column("recipient").to_pylist(), found.column("properties").to_pylist(), strict=True)
+    assert [(name, dict(properties or ())) for name, properties in rows] == [
+        (one.recipient, one.properties) for one in one_by_one
+    ]
+
+
+def test_a_header_does_not_say_another_time_or_key() -> None:
+    forged = (("kafka.time", b"never"), ("kafka.key", b"other"))
+    (found,) = stored(InRule(topic="t", recipient="json:to"), [record(1, b"k", b'{"to": "ada"}', headers=forged)])
+    assert found.properties == {"kafka.time": "2023-11-14T22:13:20.123Z", "kafka.key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "needs a topic"),
+        ('[[in]]\ntopic = "a"\n[[in]]\ntopic = "a"\n', "named twice"),
+        ('[[in]]\ntopic = "a"\ndead_letter = "a"\n', "come back for ever"),
+        ('[[in]]\ntopic = "a"\ndead_letter = "b"\n[[in]]\ntopic = "b"\n', "come back for ever"),
+        ('[[in]]\ntopic = "a"\npoison = " "\n', "needs a name"),
+        ('[[in]]\ntopic = "a"\nrecipient = "json:a..b"\n', "json:PATH"),
+        ('[[in]]\ntopic = "a"\nrecipents = "key"\n', "recipents"),
+        ('[kafka]\nsettings = 5\n[[in]]\ntopic = "a"\n', "settings"),
+        ("[[in]\n", "line 1"),
+    ],
+    ids=["empty", "twice", "own-dead-letter", "loop", "poison", "path", "unknown", "settings", "no-toml"],
+)
+def test_a_file_that_is_wrong_says_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "bridges.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidSettings, match=says) as refused:
+        read_bridge_file(file)
+    assert str(file) in refused.value.message

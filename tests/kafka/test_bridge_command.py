@@ -52,6 +52,8 @@ def test_a_file_with_several_topics(broker: Broker, served: ServedHub, hub: Hub,
     assert done.returncode == 0, done
     assert [len(hub.recipient(name).history().messages) for name in "ab"] == [1, 1]
     file.write_text("[[in]]\ntopic = 5\n")
+    mixed = bridge(served, broker, "in", "--file", str(file), "--kind", "x")
+    assert (mixed.returncode, "With a file" in mixed.stderr) == (2, True), mixed
     wrong = bridge(served, broker, "in", "--file", str(file))
     assert (wrong.returncode, "invalid_settings" in wrong.stderr) == (1, True), wrong
 
@@ -63,6 +65,32 @@ def test_mistakes_are_said_in_a_line(broker: Broker, served: ServedHub) -> None:
     assert (own.returncode, "hub's own" in own.stderr) == (1, True), own
     secret = bridge(served, broker, "in", "--topic", "x", "--kafka", "sasl.password=env:NOT_SET_ANYWHERE")
     assert "NOT_SET_ANYWHERE" in secret.stderr
+    topic = broker.topic("letters")
+    dead = bridge(served, broker, "in", "--topic", topic, "--dead-letter", "nobody-made-this")
+    assert (dead.returncode, "no topic 'nobody-made-this'" in dead.stderr) == (1, True), dead
+    loop = bridge(served, broker, "in", "--topic", topic, "--dead-letter", topic)
+    assert (loop.returncode, "come back for ever" in loop.stderr) == (1, True), loop
+
+
+def test_a_bridge_waits_for_a_broker_that_is_not_there_yet(served: ServedHub, hub: Hub, tmp_path: Path) -> None:
+    late = Broker(tmp_path / "late")
+    late.start()
+    topic = late.topic("late", partitions=1)
+    late.produce(topic, [{"key": "ada", "value": b"1"}])
+    late.stop()
+    command = [sys.executable, "-m", "restante", "bridge", "in", "--topic", topic, "--until-end"]
+    process = subprocess.Popen(
+        [*command, "--hub", served.url, "--brokers", late.address], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        assert any(b"tried again" in line for line in process.stderr)
+        late.start()
+        output, _ = process.communicate(timeout=120)
+        assert (process.returncode, b"1 stored" in output) == (0, True), output
+    finally:
+        process.kill()
+        late.stop()
 
 
 def test_a_bridge_that_is_killed_and_started_again_repeats_nothing(broker: Broker, served: ServedHub, hub: Hub) -> None:

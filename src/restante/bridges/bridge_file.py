@@ -17,15 +17,15 @@ from pathlib import Path
 
 import msgspec
 
-from restante.backplanes.kafka_library import DEFAULT_BROKERS
-from restante.bridges.in_rules import InRule
-from restante.errors import InvalidSettings
+from restante.bridges.in_rules import InRule, check_rules
+from restante.errors import InvalidRequest, InvalidSettings
 
 
 class KafkaSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the brokers are, and further settings of the client."""
 
-    brokers: str = DEFAULT_BROKERS
+    brokers: str | None = None
+    """None: as the command says."""
     settings: dict[str, str] = {}
 
 
@@ -44,6 +44,8 @@ def read_bridge_file(path: Path) -> BridgeFile:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"{path}: {error}.") from error
-    for rule in found.rules:
-        rule.check()
+    try:
+        check_rules(found.rules)
+    except InvalidRequest as error:
+        raise InvalidSettings(f"{path}: {error.message}") from error
     return found

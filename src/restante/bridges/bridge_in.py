@@ -19,10 +19,10 @@ from typing import Any
 from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.in_messages import MappedRecords, RecordMapper
-from restante.bridges.in_rules import InRule
+from restante.bridges.in_rules import InRule, check_rules
 from restante.bridges.topic_records import TopicPlace, TopicRecords, by_place
 from restante.client.surface.surface import Hub
-from restante.errors import FaultyMessages, InvalidOperation, InvalidRequest, SourceUnknown, Unavailable
+from restante.errors import FaultyMessages, InvalidOperation, SourceUnknown, Unavailable
 from restante.model.mailboxes.answers import Receipt
 
 _log = logging.getLogger("restante.bridges")
@@ -69,8 +69,7 @@ class BridgeIn:
     """One process of a bridge. `run` it in the thread that made it; `stop` may be called from anywhere."""
 
     def __init__(self, hub: Hub, wish: InWish) -> None:
-        if not wish.rules:
-            raise InvalidRequest("A bridge needs a topic.", parameter="topic")
+        check_rules(wish.rules)
         self.counts = BridgeCounts()
         self._hub = hub
         self._wish = wish
@@ -96,8 +95,8 @@ class BridgeIn:
         if any(rule.dead_letter for rule in self._wish.rules):
             self._letters = _DeadLetters(library.Producer({**settings, "enable.idempotence": True}))
         try:
-            for topic in self._mappers:
-                topic_partitions(self._consumer, topic)
+            if not self._topics_are_there():
+                return
             self._consumer.subscribe(
                 list(self._mappers), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
@@ -105,6 +104,20 @@ class BridgeIn:
                 self._carry(pool, tick)
         finally:
             self._consumer.close()
+
+    def _topics_are_there(self) -> bool:
+        """Wait for the brokers; `InvalidRequest` if a topic is missing. False: it was stopped meanwhile."""
+        named = [*self._mappers, *(rule.dead_letter for rule in self._wish.rules if rule.dead_letter)]
+        while not self._stopping.is_set():
+            try:
+                for topic in named:
+                    topic_partitions(self._consumer, topic)
+            except Unavailable as error:
+                _log.warning("%s It is tried again.", error.message)
+                self._stopping.wait(_PAUSE_SECONDS)
+            else:
+                return True
+        return False
 
     def _carry(self, pool: ThreadPoolExecutor, tick: Callable[[], object]) -> None:
         while not self._stopping.is_set():
@@ -247,9 +260,22 @@ class BridgeIn:
     def _assigned(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
         for own in places:
             try:
-                self._check_source((own.topic, own.partition), own)
+                self._wait_for_source((own.topic, own.partition), own)
             except (InvalidOperation, Unavailable) as error:
                 self._failure = error
+
+    def _wait_for_source(self, place: TopicPlace, own: Any) -> None:  # noqa: ANN401 - of an untyped library
+        """Check a source, as soon as the hub answers."""
+        while not self._stopping.is_set():
+            try:
+                self._check_source(place, own)
+            except Unavailable as error:
+                if not error.retriable:
+                    raise
+                _log.warning("The hub does not answer: %s It is tried again.", error.message)
+                self._stopping.wait(_PAUSE_SECONDS)
+            else:
+                return
 
     def _check_source(self, place: TopicPlace, own: Any) -> None:  # noqa: ANN401 - of an untyped library
         """A topic that was made again begins at 0: all of it would be skipped."""

@@ -15,7 +15,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from restante.bridges.header_columns import HeaderColumns, header_columns
 from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
 from restante.bridges.recipient_columns import column_picker, key_column
 from restante.bridges.topic_records import TopicRecords
@@ -28,6 +30,8 @@ _STRUCTURED = b"application/cloudevents+json"
 _BINARY = "ce_specversion"
 _KEY, _TIME = "kafka.key", "kafka.time"
 _POISON_KIND = "poison"
+_TIMESTAMP_MAX = 253_402_300_799_999
+"""The end of the year 9999: producers may write any time stamp."""
 _REASON_CHARACTERS_MAX = 500
 
 
@@ -85,9 +89,10 @@ class RecordMapper:
     def _columns(self, records: TopicRecords) -> pa.Table | None:
         """All of them as columns; None if some need a closer look."""
         data: Column = pa.array(records.values, pa.large_binary())
-        if data.null_count or any(records.headers):
+        headers = header_columns(records.headers)
+        if data.null_count or headers is None:
             return None
-        recipients, properties = self._pick_column(records), self._property_columns(records)
+        recipients, properties = self._pick_column(records, headers), self._property_columns(records, headers)
         if recipients is None or properties is None:
             return None
         count = len(records)
@@ -102,18 +107,22 @@ class RecordMapper:
         }
         return pa.table(table)
 
-    def _property_columns(self, records: TopicRecords) -> pa.MapArray[Any, Any] | None:
-        """None if only some of the keys are texts."""
+    def _property_columns(self, records: TopicRecords, headers: HeaderColumns) -> pa.MapArray[Any, Any] | None:
+        """Headers, then the key, then the time; None if only some of the keys are texts."""
         count, times = len(records), _time_column(records.timestamps_ms)
         with_keys = self.rule.recipient != "key" and any(key is not None for key in records.keys)
         keys = key_column(records) if with_keys else None
         if keys is None and with_keys:
             return None
-        if keys is None:
+        if keys is None and not len(headers.names):
             return map_array(np.arange(count + 1), pa.repeat(pa.scalar(_TIME), count), times)
-        names = pa.array([_KEY, _TIME]).take(column_of(np.tile(np.arange(2), count)))
-        order = np.arange(2 * count).reshape(2, -1).T.reshape(-1)
-        return map_array(np.arange(count + 1) * 2, names, pa.concat_arrays([keys, times]).take(column_of(order)))
+        added = [(_TIME, times)] if keys is None else [(_KEY, keys), (_TIME, times)]
+        ends = np.cumsum(headers.counts + len(added))
+        order = np.argsort(_places(ends, headers.counts, len(added)))
+        names = pa.concat_arrays([headers.names, *(pa.repeat(pa.scalar(name), count) for name, _ in added)])
+        values = pa.concat_arrays([headers.values, *(column for _, column in added)])
+        starts = np.concatenate(([0], ends))
+        return map_array(starts, names.take(column_of(order)), values.take(column_of(order)))
 
     def _one_by_one(self, records: TopicRecords, refused: Mapping[int, str]) -> MappedRecords:
         found = MappedRecords([], [])
@@ -129,6 +138,8 @@ class RecordMapper:
                 found.rows.append(row)
             except RecordMisfit as error:
                 found.misfits[row] = str(error)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                found.misfits[row] = f"The record cannot be read: {error}"
         return found
 
     def _message(self, record: RawRecord) -> Message:
@@ -178,6 +189,14 @@ class RecordMapper:
         return msgspec.structs.replace(message, source_position=record.offset)
 
 
+def _places(ends: NDArray[np.int64], counts: NDArray[np.int64], added: int) -> NDArray[np.int64]:
+    """Where each header stands among the properties of all records, and after them what is added to each record."""
+    starts = ends - counts - added
+    before = np.cumsum(counts) - counts
+    headers = np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    return np.concatenate([headers, *(starts + counts + number for number in range(added))])
+
+
 def _encoded(headers: Mapping[str, str]) -> dict[str, str]:
     """Texts as headers of HTTP carry them: the bytes of UTF-8 percent-encoded beyond ASCII."""
     return {
@@ -193,16 +212,18 @@ def _constant(text: str, count: int) -> Column:
 
 def _properties(record: RawRecord, *, with_key: bool) -> dict[str, str]:
     """The headers as texts (what is no UTF-8 as base64), the time, and the key unless it is the recipient."""
-    found = {_TIME: _time(record.timestamp_ms)}
-    key = _utf8(record.key)
-    if with_key and key is not None:
-        found[_KEY] = key
+    found: dict[str, str] = {}
     for name, value in record.headers:
         text = _utf8(value)
         if value is not None and text is None:
             found[f"{name}.base64"] = msgspec.json.decode(msgspec.json.encode(value))
         elif text is not None and name.lower() != "content-type":
             found[name] = text
+    key = _utf8(record.key)
+    if with_key and key is not None:
+        found[_KEY] = key
+    # A header of the same name must not say another time.
+    found[_TIME] = _time(record.timestamp_ms)
     return found
 
 
@@ -216,14 +237,16 @@ def _utf8(value: bytes | None) -> str | None:
 def _time_column(timestamps_ms: Sequence[int]) -> Column:
     """The same as `_time` of each. Many records have the same millisecond, which is written once."""
     moments: Column = pa.array(timestamps_ms, pa.int64()).dictionary_encode()
-    distinct: Column = pc.max_element_wise(moments.dictionary, pa.scalar(0))
+    distinct: Column = pc.min_element_wise(
+        pc.max_element_wise(moments.dictionary, pa.scalar(0)), pa.scalar(_TIMESTAMP_MAX)
+    )
     texts: Column = distinct.cast(pa.timestamp("ms")).cast(pa.string())
     dated: Column = pc.utf8_replace_slice(texts, 10, 11, "T")
     return pc.binary_join_element_wise(dated, pa.scalar("Z"), pa.scalar("")).take(moments.indices)
 
 
 def _time(timestamp_ms: int) -> str:
-    seconds, milliseconds = divmod(max(timestamp_ms, 0), 1000)
+    seconds, milliseconds = divmod(min(max(timestamp_ms, 0), _TIMESTAMP_MAX), 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
 
 

@@ -77,6 +77,27 @@ class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         picker(self.recipient)
         if not self.topic.strip():
             raise InvalidRequest("A bridge needs a topic.", parameter="topic")
+        if not self.poison.strip():
+            raise InvalidRequest("The mailbox of records that do not fit needs a name.", parameter="poison")
+
+
+def check_rules(rules: Sequence[InRule]) -> None:
+    """Each by itself, and whether they go together."""
+    for rule in rules:
+        rule.check()
+    topics = [rule.topic for rule in rules]
+    if not topics:
+        raise InvalidRequest("A bridge needs a topic.", parameter="topic")
+    twice = next((topic for topic in topics if topics.count(topic) > 1), None)
+    if twice is not None:
+        raise InvalidRequest(f"The topic {twice} is named twice: one rule says what becomes of its records.")
+    loop = next((rule for rule in rules if rule.dead_letter in topics), None)
+    if loop is not None:
+        raise InvalidRequest(
+            f"Records of {loop.topic} that do not fit would go to {loop.dead_letter}, which this bridge reads: they would "
+            "come back for ever. Name another dead-letter topic.",
+            parameter="dead_letter",
+        )
 
 
 def rule_parts(rule: str) -> tuple[str, str]:

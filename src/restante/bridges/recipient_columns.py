@@ -8,19 +8,20 @@ from operator import attrgetter
 import msgspec
 import pyarrow as pa
 
+from restante.bridges.header_columns import HeaderColumns
 from restante.bridges.in_rules import json_steps, rule_parts
 from restante.bridges.topic_records import TopicRecords
 from restante.model.columns.arrow import Column
 
-PickColumn = Callable[[TopicRecords], Column | None]
+PickColumn = Callable[[TopicRecords, HeaderColumns], Column | None]
 
 
 def column_picker(rule: str) -> PickColumn:
     """The function that finds the recipients of records as a column."""
     form, rest = rule_parts(rule)
     if form == "key":
-        return key_column
-    return _json_column(rest) if form == "json" else lambda _records: None
+        return lambda records, _: key_column(records)
+    return _json_column(rest) if form == "json" else lambda _, headers: headers.of_name(rest)
 
 
 def key_column(records: TopicRecords) -> Column | None:
@@ -41,7 +42,7 @@ def _json_column(path: str) -> PickColumn:
     kind, depth = json_steps(path, str | int)
     decode, leaf = msgspec.json.Decoder(kind).decode, attrgetter(".".join(["found"] * depth))
 
-    def pick(records: TopicRecords) -> Column | None:
+    def pick(records: TopicRecords, _headers: HeaderColumns) -> Column | None:
         try:
             found = [leaf(decode(value or b"")) for value in records.values]
             return pa.array([value if type(value) is str else str(value) for value in found], pa.string())

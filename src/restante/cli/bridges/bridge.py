@@ -104,29 +104,27 @@ def in_(
     restante bridge in --topic events --dead-letter events.dead
     restante bridge in --file bridges.toml
     """
-    from restante.bridges.bridge_file import BridgeFile, KafkaSection, read_bridge_file
+    from restante.bridges.bridge_file import BridgeFile, read_bridge_file
     from restante.bridges.bridge_in import BridgeIn, InWish
 
     if (topic is None) == (file is None):
         raise typer.BadParameter("Name a topic, or a file with several.", param_hint="--topic")
-    given = read_bridge_file(file) if file is not None else BridgeFile(kafka=KafkaSection(brokers=brokers))
-    rules = given.rules
-    if topic is not None:
-        rules = (
-            InRule(
-                topic=topic,
-                recipient=recipient,
-                origin=origin,
-                kind=kind,
-                values=values,
-                tombstones=tombstones,
-                poison=poison,
-                dead_letter=dead_letter,
-            ),
-        )
+    rule = InRule(
+        topic=topic or "",
+        recipient=recipient,
+        origin=origin,
+        kind=kind,
+        values=values,
+        tombstones=tombstones,
+        poison=poison,
+        dead_letter=dead_letter,
+    )
+    if file is not None and rule != InRule(topic=""):
+        raise typer.BadParameter("With a file, each topic says in it what becomes of its records.", param_hint="--file")
+    given = read_bridge_file(file) if file is not None else BridgeFile(rules=(rule,))
     wish = InWish(
-        rules=rules,
-        brokers=given.kafka.brokers,
+        rules=given.rules,
+        brokers=given.kafka.brokers or brokers,
         group=group,
         prefix=prefix,
         kafka={**given.kafka.settings, **option_pairs(tuple(kafka or ()))},

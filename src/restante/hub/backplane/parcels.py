@@ -23,6 +23,10 @@ from restante.ports.clock import Clock
 
 _LETTER_BYTES = 128
 """About what a message takes in a record beside its data, properties and names."""
+_ROW_BYTES = 64
+"""At most what a message takes in a record of columns beside its data, properties and names."""
+_TEXT_BYTES = 4
+"""What a text takes beside its bytes."""
 _HEAD_BYTES = 8 * 1024 + RECORD_BYTES_BESIDE
 """What a record takes beside its messages."""
 
@@ -88,10 +92,10 @@ def column_parcels(cut: RecordCut, columns: MessageColumns) -> Iterator[RecordPa
 
 def _row_bytes(columns: MessageColumns) -> NDArray[np.int64]:
     """At most what each message takes in a record of columns."""
-    sizes = np.diff(offsets_of(columns.data)) + np.diff(offsets_of(columns.properties)) + _LETTER_BYTES
+    sizes = np.diff(offsets_of(columns.data)) + np.diff(offsets_of(columns.properties)) + _ROW_BYTES
     for texts in (columns.recipient, columns.origin, columns.kind, columns.document_type, columns.media_type):
         if len(texts.values) > 1:
-            sizes = sizes + _text_bytes(texts)
+            sizes = sizes + _text_bytes(texts) + _TEXT_BYTES
     return sizes.astype(np.int64)
 
 

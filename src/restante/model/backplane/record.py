@@ -29,6 +29,7 @@ _SUM = struct.Struct("<Q")
 _ROWS, _COLUMNS = b"RBr1", b"RBc1"
 RECORD_BYTES_BESIDE = _HEAD.size + _SUM.size
 _TEXTS = ("recipient", "origin", "kind", "document_type", "media_type")
+_TEXT = pa.dictionary(pa.int32(), pa.string())
 _FLAGS = BUNDLEABLE | INLINE | MADE_ID
 _Row = tuple[bytes, str, str, str, str, str, int, int, bytes, bytes, int]
 _encoder = msgspec.msgpack.Encoder()
@@ -131,11 +132,11 @@ def _columns(body: memoryview) -> MessageColumns:
     return MessageColumns(
         id=words_of(batch["id"]),
         made_id=(flags & MADE_ID) > 0,
-        recipient=Texts.encode(batch["recipient"]),
-        origin=Texts.encode(batch["origin"]),
-        kind=Texts.encode(batch["kind"]),
-        document_type=Texts.encode(batch["document_type"]),
-        media_type=Texts.encode(batch["media_type"]),
+        recipient=_own_texts(batch["recipient"]),
+        origin=_own_texts(batch["origin"]),
+        kind=_own_texts(batch["kind"]),
+        document_type=_own_texts(batch["document_type"]),
+        media_type=_own_texts(batch["media_type"]),
         weight=numbers_of(batch["weight"]),
         bundleable=(flags & BUNDLEABLE) > 0,
         inline=(flags & INLINE) > 0,
@@ -143,6 +144,16 @@ def _columns(body: memoryview) -> MessageColumns:
         properties=properties,
         expires_at=numbers_of(batch["expires_at"]),
     )
+
+
+def _own_texts(array: Column) -> Texts:
+    """As a door wrote them: values that are all used, and each once. So they need not be told apart again."""
+    if array.type != _TEXT:
+        raise _no_record(f"a text is {array.type}")
+    codes, values = numbers_of(array.indices), array.dictionary
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
+        raise _no_record("a text is missing")
+    return Texts(codes, values)
 
 
 def letter_columns(letters: Sequence[Letter]) -> MessageColumns:

@@ -1,0 +1,68 @@
+"""Headers of records as columns, where all of them are plain texts: no Python value is made for a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.bridges.in_rules import RecordHeaders
+from restante.model.columns.arrow import Column, column_of, numbers_of
+
+_CLOSER = ("content-type", "kafka.key", "kafka.time")
+"""Names of headers that say more than a property does."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumns:
+    """All headers of some records, one after the other."""
+
+    counts: NDArray[np.int64]
+    """How many each record has."""
+    names: Column
+    values: Column
+
+    def of_name(self, name: str) -> Column | None:
+        """The values of a header that each record has once; None if some have not."""
+        rows = np.flatnonzero(numbers_of(pc.equal(pc.utf8_lower(self.names), pa.scalar(name.lower()))))
+        owner = np.repeat(np.arange(len(self.counts)), self.counts)[rows]
+        if len(rows) != len(self.counts) or bool((np.diff(owner, prepend=-1) != 1).any()):
+            return None
+        found: Column = self.values.take(column_of(rows))
+        return found
+
+
+def header_columns(headers: Sequence[RecordHeaders | None]) -> HeaderColumns | None:
+    """The headers; None if some need a closer look: events, media types, values that are no texts, names that come twice."""
+    if not any(headers):
+        nothing: Column = pa.array([], pa.string())
+        return HeaderColumns(np.zeros(len(headers), np.int64), nothing, nothing)
+    pairs = list(chain.from_iterable(own or () for own in headers))
+    names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    if any(_is_special(name) for name in set(names)) or any(own and _is_twice(own) for own in headers):
+        return None
+    found: Column = pa.array(values, pa.binary())
+    texts = found.view(pa.string())
+    try:
+        texts.validate(full=True)
+        own_names: Column = pa.array(names, pa.string())
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return None
+    if found.null_count:
+        return None
+    counts = np.fromiter((len(own) if own else 0 for own in headers), np.int64, len(headers))
+    return HeaderColumns(counts, own_names, texts)
+
+
+def _is_special(name: str) -> bool:
+    lower = name.lower()
+    return lower in _CLOSER or lower.startswith("ce_")
+
+
+def _is_twice(headers: RecordHeaders) -> bool:
+    return len(headers) > 1 and len({name for name, _ in headers}) < len(headers)
