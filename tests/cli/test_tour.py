@@ -187,8 +187,8 @@ def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(
         assert result.exit_code == 1
         assert result.stderr.startswith("error invalid_request: ")
         monkeypatch.setattr(tour_command, "_PORT", port)
-        with tour_command._hub_on(tmp_path / "data", port=None) as running:
-            assert not running.url.endswith(f":{port}")
+        with tour_command._hub_on(tmp_path / "data", None, 1, 1) as (url, _):
+            assert not url.endswith(f":{port}")
 
 
 @pytest.mark.parametrize(
