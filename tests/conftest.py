@@ -36,13 +36,24 @@ _SPARK_SMOKE = (
     "test_reading.py::test_all_that_is_stored_is_read_as_the_hub_has_it",
     "test_streaming.py::test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change",
 )
-_WITHOUT_SPARK = frozenset({"test_documents_shapes.py", "test_registry.py", "test_slices.py"})
+_WITHOUT_SPARK = frozenset(
+    {
+        "test_archive.py",
+        "test_cleaning.py",
+        "test_documents_shapes.py",
+        "test_java.py",
+        "test_registry.py",
+        "test_scheduling.py",
+        "test_slices.py",
+    }
+)
 """Tests beside those of Spark that start none."""
 _KILLS = frozenset(
     {
         "test_kills.py",
         "test_kills_wire.py",
         "test_kills_postgresql.py",
+        "test_kills_nodes.py",
         "test_campaign.py",
         "test_sqlite_crashes.py",
         "test_processes.py",
@@ -55,7 +66,7 @@ _KILLS_TESTS = (
     "cli/test_tour.py::test_the_hub_stays_up_until_it_is_interrupted[15]",
     "docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",
 )
-_BROWSER = frozenset({"test_browser.py"})
+_BROWSER = "test_browser"
 """Pages in a real browser."""
 _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 """Many spoilt or made-up requests to one served hub."""
@@ -80,6 +91,15 @@ _BENCH_PROCESSES = (
     "test_live.py::TestOurs::test_connections_may_wait_for_more",
 )
 """Workloads of the benchmarks in processes of their own."""
+_CHAT = tuple(
+    f"examples/test_chat.py::{test}"
+    for test in (
+        "test_a_device_that_was_off_goes_on_where_it_was",
+        "test_nothing_is_missed_while_the_hub_is_served_anew",
+        "test_other_things_in_the_mailbox_do_not_end_it",
+    )
+)
+"""Chats of several programs, beside the one of two people."""
 _LONG = frozenset(
     {
         "actions/test_action_kills.py",
@@ -163,7 +183,7 @@ def _kills(item: pytest.Item) -> bool:
 
 
 def _goes_over_the_wire(item: pytest.Item) -> bool:
-    return item.path.name in _WIRE_FILES or _name_of(item).endswith((*_WIRE_TESTS, *_BENCH_PROCESSES))
+    return item.path.name in _WIRE_FILES or _name_of(item).endswith((*_WIRE_TESTS, *_BENCH_PROCESSES, *_CHAT))
 
 
 def _is_long(item: pytest.Item) -> bool:
@@ -171,7 +191,7 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _is_of_a_browser(item: pytest.Item) -> bool:
-    return item.path.name in _BROWSER
+    return item.path.name.startswith(_BROWSER)
 
 
 def _name_of(item: pytest.Item) -> str:

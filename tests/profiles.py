@@ -13,7 +13,7 @@ from itertools import product
 from hypothesis import settings
 
 _EXAMPLES = {"dev": 30, "ci": 100, "long": 1_000}
-_PLACES = 4
+_PLACES = 3
 """So many places in order the tier for people tries."""
 _EVERY = 3
 """Of the pairs of things that meet, the tier for people tries one in so many."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -11,9 +12,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from restante.backplanes import open_backplane
 from restante.client.concurrency.openings import Unopened
@@ -22,13 +21,16 @@ from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
+from restante.hub.engine.partitions import create_deed, load_deed
 from restante.limits import SHARED_PARTITIONS
-from restante.model.shards.ranges import even_ranges
+from restante.model.shards.ranges import Ranges, even_ranges
+from restante.model.storage.spread import check_new_count
 from restante.outside.webhooks import webhook_poster
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
+from restante.ports.membership import NodeMembership
 from restante.ports.store import Store, StoreReader
 from restante.settings import Settings, is_store_url
 from restante.stores.sqlite import SqliteStore
@@ -62,12 +64,43 @@ def open_database(url: str, settings: Settings | None = None) -> Store:
 def found_database(url: str, settings: Settings, *, shards: int, partitions: int | None = None) -> None:
     """A new store in a database, with so many shards; nothing must be in it yet."""
     few = settings.partition_count if shards == 1 else SHARED_PARTITIONS
-    chosen = msgspec.structs.replace(settings, partition_count=partitions or few)
-    ranges = even_ranges(chosen.partition_count, shards)
-    open_hub(url, settings=chosen).close()
-    if shards > 1:
-        with closing(_postgresql().PostgresqlStore.open(url, password=store_password(settings))) as store:
-            store.cut([own.start for own in ranges])
+    count = partitions or few
+    check_new_count(count)
+    firsts = [own.start for own in even_ranges(count, shards)]
+    with closing(_postgresql().PostgresqlStore.open(url, password=store_password(settings))) as store:
+        store.cut(firsts)
+    with closing(open_database(url, settings)) as store:
+        if load_deed(store) is None:
+            create_deed(store, count, int.from_bytes(os.urandom(8), "big"), store.raise_fences(count))
+
+
+class SharedStore(NamedTuple):
+    """What is fixed in a database that nodes share."""
+
+    ranges: Ranges
+    key: int
+
+
+def look_at_shards(url: str, settings: Settings) -> SharedStore | None:
+    """The shards of a database; None if nobody has founded it."""
+    try:
+        moment = _postgresql().PostgresqlMoment.open(url, password=store_password(settings))
+    except InvalidRequest as error:
+        if error.details.get("tables") == "none":
+            return None
+        raise
+    with closing(moment):
+        deed = load_deed(moment)
+        if deed is None:
+            return None
+        firsts = [*moment.shard_firsts(), deed.partition_count]
+    return SharedStore(tuple(itertools.starmap(range, itertools.pairwise(firsts))), deed.key)
+
+
+def enter_nodes(url: str, name: str, settings: Settings, about: bytes) -> NodeMembership:
+    """A place among the nodes of a database."""
+    node: NodeMembership = _postgresql().PostgresqlNode.open(url, name, password=store_password(settings), about=about)
+    return node
 
 
 def open_moment(place: str | os.PathLike[str], settings: Settings | None = None) -> StoreReader:
@@ -152,7 +185,9 @@ def _of_one_shard(url: str, store: Any) -> Store:  # noqa: ANN401  # a module th
     """A hub alone has one shard; the rows of several say what shards have asked of one another."""
     if store.shard_count > 1:
         store.close()
-        raise InvalidRequest(f"{url} has {store.shard_count} shards, and one hub alone cannot serve them.")
+        raise InvalidRequest(
+            f"{url} has {store.shard_count} shards: serve it by nodes, with `restante serve --node NAME`."
+        )
     whole: Store = store
     return whole
 

@@ -33,6 +33,10 @@ def _choice(*values: str) -> Rule:
     return Rule(" or ".join(f'"{value}"' for value in values))
 
 
+def _like(allowed: str, pattern: str) -> Rule:
+    return Rule(allowed, lambda value: value is None or re.fullmatch(pattern, value) is not None)
+
+
 def _is_name(text: str) -> bool:
     return 0 < len(text) <= limits.ORIGIN_CHARACTERS_MAX and not text.isspace() and _is_unicode(text)
 
@@ -173,10 +177,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     log_level: LogLevel = "info"
 
     rules = {
-        "host": Rule(
-            "an IP address or a host name",
-            lambda value: re.fullmatch(r"[A-Za-z0-9._:%-]{1,255}", value) is not None,
-        ),
+        "host": _like("an IP address or a host name", r"[A-Za-z0-9._:%-]{1,255}"),
         "port": _whole(0, 65_535),
         "access": _choice("auto", "tokens", "open"),
         "hosts": _HOSTS,
@@ -260,13 +261,12 @@ class BackplaneSettings(Section, frozen=True, kw_only=True):
     """How long a publish waits until its messages are stored."""
 
     rules = {
-        "topic": Rule(
-            "the name of a topic: letters, digits, dots, dashes and underscores, at most 249",
-            lambda value: value is None or re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value) is not None,
+        "topic": _like(
+            "the name of a topic: letters, digits, dots, dashes and underscores, at most 249", r"[A-Za-z0-9._-]{1,249}"
         ),
-        "brokers": Rule(
+        "brokers": _like(
             'host:port, or several with commas, such as "kafka-1:9092,kafka-2:9092"',
-            lambda value: re.fullmatch(r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*", value) is not None,
+            r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*",
         ),
         "kafka": Rule("names and values of Kafka's client, both texts", secret=True),
         "record_bytes_max": _whole(limits.BACKPLANE_RECORD_BYTES_MIN, limits.BACKPLANE_RECORD_BYTES_MAX),
@@ -277,6 +277,26 @@ class BackplaneSettings(Section, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.rules if name != "kafka"}
         return f"BackplaneSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+class ClusterSettings(Section, frozen=True, kw_only=True):
+    """One of several nodes on one database. Without a name the hub is alone."""
+
+    node: str | None = None
+    """What this node is called; no other one is."""
+    listen: str = "127.0.0.1:8472"
+    """Where the other nodes reach this one: an address and a port of this machine."""
+    advertise: str | None = None
+    """The host name under which clients and the other nodes find this machine; by default the address it listens on."""
+    secret_file: str | None = None
+    """A file with the secret that all nodes share, and nothing else; or the variable RESTANTE_CLUSTER_SECRET has it."""
+
+    rules = {
+        "node": _like("letters, digits, dots and dashes, at most 63", r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}"),
+        "listen": _like("an address and a port, such as 0.0.0.0:8472", r"[A-Za-z0-9._:\[\]-]{1,255}:\d{1,5}"),
+        "advertise": _like("a host name or an IP address", r"[A-Za-z0-9._:-]{1,255}"),
+        "secret_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
+    }
 
 
 class BoundSettings(Section, frozen=True, kw_only=True):
@@ -416,6 +436,7 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long the result of an action, and the text of its problem, are kept."""
     health: HealthSettings = msgspec.field(default_factory=HealthSettings)
     backplane: BackplaneSettings = msgspec.field(default_factory=BackplaneSettings)
+    cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -450,6 +471,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "outcome_retention_seconds": _SECONDS,
         "health": Rule("the settings of health"),
         "backplane": Rule("the settings of the backplane"),
+        "cluster": Rule("the settings of a node"),
     }
 
     @property

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 import restante
+from restante.assembly import look_at_shards
 from restante.errors import FormatUnsupported, InvalidRequest, InvalidSettings, Unavailable
 from restante.hub.doctor.doctor import examine
 from restante.hub.upkeep.copy import copy
@@ -197,3 +198,32 @@ def test_a_password_file_is_read_and_must_be_there(tmp_path: Path, address: str)
         restante.open(address, settings=named)
     (tmp_path / "password").write_text("secret\n")
     restante.open(address, settings=named).close()
+
+
+def test_migrate_makes_the_shards_of_a_new_database_and_of_no_other(address: str) -> None:
+    made = run("migrate", "--store", address, "--shards", "4", "--partitions", "16")
+    assert (made.exit_code, "created" in made.stdout) == (0, True)
+    shared = look_at_shards(address, Settings())
+    assert shared is not None
+    assert [(own.start, own.stop) for own in shared.ranges] == [(0, 4), (4, 8), (8, 12), (12, 16)]
+    again = run("migrate", "--store", address, "--shards", "2")
+    assert (again.exit_code, "there already" in again.stderr) == (1, True)
+    assert run("migrate", "--store", address).exit_code == 0
+    refused = run("migrate", "--shards", "2")
+    assert (refused.exit_code, "give --store" in refused.stderr) == (1, True)
+    with pytest.raises(InvalidRequest, match="--node"):
+        restante.open(address)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--node", "a"), "give --store too"),
+        (("--node", "a", "--shards", "2", "--store", "postgresql://u@127.0.0.1:1/d"), "A node is one process"),
+        (("--node", "a", "--store", "postgresql://u@127.0.0.1:1/d"), "RESTANTE_CLUSTER_SECRET"),
+    ],
+    ids=["no store", "several processes", "no secret"],
+)
+def test_a_node_that_lacks_something_says_so(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    refused = run("serve", "--data", str(tmp_path / "data"), "--port", "0", *options)
+    assert (refused.exit_code, said in refused.stderr) == (1, True), refused.stderr

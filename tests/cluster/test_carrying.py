@@ -25,6 +25,7 @@ from restante.cluster.call_server import CallServer
 from restante.cluster.call_values import PublishLetters, answer_type, decode_call, encode_call, kinds
 from restante.cluster.frames import FrameKind, FrameReader, frame
 from restante.cluster.line_carrier import LineCarrier
+from restante.cluster.places import SocketPlace
 from restante.errors import BundleUnknown, InvalidRequest, MessageConflict, OutcomeUnknown, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.limits import CARRIED_BYTES_MAX
@@ -40,7 +41,7 @@ async def carried(folder: Path) -> AsyncIterator[CallLine]:
     link = InProcess(open_hub(folder / "data"))
     server = CallServer(link, folder / "calls.sock")
     await server.start()
-    line = CallLine(str(folder / "calls.sock"), "shard 0")
+    line = CallLine(SocketPlace(str(folder / "calls.sock")), "shard 0")
     try:
         yield line
     finally:
@@ -126,7 +127,7 @@ def test_the_socket_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_shard_that_is_not_there_is_unavailable_and_comes_back(tmp_path: Path) -> None:
     async def run() -> None:
-        line = CallLine(str(tmp_path / "calls.sock"), "shard 0")
+        line = CallLine(SocketPlace(str(tmp_path / "calls.sock")), "shard 0")
         with pytest.raises(Unavailable, match="shard 0 does not answer"):
             await line.call(PartitionOf("ann"))
         async with carried(tmp_path):
@@ -140,7 +141,7 @@ def test_a_shard_that_is_not_there_is_unavailable_and_comes_back(tmp_path: Path)
 def test_a_shard_that_ends_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         silent = await asyncio.start_unix_server(lambda _, writer: writer.close(), tmp_path / "calls.sock")
-        line = CallLine(str(tmp_path / "calls.sock"), "shard 0")
+        line = CallLine(SocketPlace(str(tmp_path / "calls.sock")), "shard 0")
         with pytest.raises(OutcomeUnknown, match="may have been carried out"):
             await line.call(PartitionOf("ann"))
         silent.close()

@@ -110,10 +110,8 @@ def test_every_code_that_the_hub_sends_over_http_is_an_answer_of_a_route(descrip
             for code in answer.get("content", {}).get("application/problem+json", {}).get("examples", {}):
                 assert status_of(code) == int(status)
                 told.add(code)
-    # These stop a hub from starting, or are told otherwise: a peek answers 204 for an origin that did not deliver, and
-    # it is the client that refuses what may not be sent now.
+    # These stop a hub from starting, or are told otherwise: a peek answers 204 for an origin that did not deliver.
     elsewhere = {"data_locked", "extra_missing", "format_unsupported", "invalid_settings", "origin_did_not_deliver"}
-    elsewhere |= {"invalid_operation"}
     assert told == set(problems.ADVICE) - elsewhere
 
 

@@ -28,7 +28,7 @@ from tests.profiles import by_profile, some
 from tests.shards import simulation
 from tests.shards.simulated_clients import simulate
 
-BLOCK = 20
+BLOCK = 10
 SEEDS = 200
 SEEDS_LONG = 10_000
 MUTANT_SEEDS = 120

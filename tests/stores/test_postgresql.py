@@ -28,9 +28,12 @@ from restante.ports.store import Store, StoreReader
 from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore, sessions
 from restante.testing.store_contract import StoreContract
 from tests.postgresql_server import DoubtfulProxy, PostgresqlServer, schema_address
+from tests.profiles import by_profile
 
 
 class TestPostgresqlStore(StoreContract):
+    histories = by_profile(dev=10, ci=25)
+
     def open(self, folder: Path) -> Store:
         return PostgresqlStore.open(schema_address(folder))
 

@@ -18,6 +18,7 @@ from restante.stores.postgresql import PostgresqlNode, PostgresqlStore, schema
 from restante.stores.postgresql.store import ShardStore
 from restante.testing.store_contract import StoreContract
 from tests.postgresql_server import DoubtfulProxy, schema_address
+from tests.profiles import by_profile
 
 LEASE = 0.6
 FIRSTS = (0, 2, 5)
@@ -35,6 +36,8 @@ def cut_open(address: str) -> PostgresqlStore:
 
 
 class TestStoreOfSeveralShards(StoreContract):
+    histories = by_profile(dev=10, ci=25)
+
     def open(self, folder: Path) -> Store:
         return cut_open(schema_address(folder))
 

@@ -53,7 +53,7 @@ class SealBatch(Call[Sealed], frozen=True):
 
 
 class AcknowledgeItems(Call[Acknowledged], frozen=True):
-    """These items are done: named by their ids, by ranges, by their indices in a group, or all of these."""
+    """Say that items are done: named by their ids, by ranges, by their indices in a group, or all of these."""
 
     items: Sequence[str] = ()
     ranges: Sequence[ItemRange] = ()
@@ -94,11 +94,11 @@ class ReadProgress(Call[ProgressPage], frozen=True):
 
     batch_id: str
     waiting: bool = False
-    """Only those who have not collected everything."""
+    """Whether only recipients count that have not collected everything."""
     limit: Count | None = None
     after: str | None = None
     slowest: bool = False
-    """Only those, too, and the one whose oldest message has waited longest first."""
+    """Whether only recipients count that have not collected everything, those first whose oldest message has waited longest."""
 
 
 class WaitForBatch(Call[BatchStatus | None], frozen=True):

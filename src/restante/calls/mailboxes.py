@@ -82,7 +82,7 @@ class ListRecipients(Call[RecipientPage], frozen=True):
     limit: Count | None = None
     after: str | None = None
     search: str | None = None
-    """Only those with this text in their names, in upper or lower case."""
+    """A text that is in the names of the recipients, in upper or lower case."""
 
 
 class ListPartitions(Call[tuple[PartitionStatus, ...]], frozen=True):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from restante.calls.call import Answer, Call
 from restante.cluster.call_values import decode_answer, decode_error, encode_call
 from restante.cluster.frame_connection import FrameConnection
 from restante.cluster.frames import FrameKind
+from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
-
-Place: TypeAlias = str
-"""Where a shard listens: the path of a socket."""
 
 
 class Hearer(Protocol):
@@ -78,7 +76,7 @@ class _Questions(FrameConnection):
 class CallLine:
     """The way to one shard: a connection that is made when it is needed, and again after it was lost. Used in one event loop."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: LinePlace, name: str) -> None:
         self.place = place
         self.name = name
         """What the shard is called in what is told of it."""
@@ -115,10 +113,9 @@ class CallLine:
 
     async def _connected(self) -> _Questions:
         try:
-            _, connection = await asyncio.get_running_loop().create_unix_connection(_Questions, self.place)
+            return await self.place.connect(_Questions)
         except OSError as error:
             raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
-        return connection
 
     def close(self) -> None:
         if self._connection is not None:

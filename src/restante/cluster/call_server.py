@@ -44,13 +44,13 @@ class CallServer:
         self._link = link
         self._path = path
         self._server: asyncio.Server | None = None
-        self._connections: set[_Answers] = set()
+        self._connections: set[CallAnswers] = set()
 
     async def start(self) -> None:
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            made = partial(_Answers, self._link, self._connections)
+            made = partial(CallAnswers, self._link, self._connections)
             self._server = await asyncio.get_running_loop().create_unix_server(made, short_path(self._path))
         finally:
             os.umask(before)
@@ -63,10 +63,10 @@ class CallServer:
         self._path.unlink(missing_ok=True)
 
 
-class _Answers(FrameConnection):
+class CallAnswers(FrameConnection):
     """One connection of somebody who asks."""
 
-    def __init__(self, link: InProcess, connections: set[_Answers]) -> None:
+    def __init__(self, link: InProcess, connections: set[CallAnswers]) -> None:
         super().__init__()
         self._link = link
         self._connections = connections
@@ -109,24 +109,11 @@ class _Answers(FrameConnection):
 
     async def _answer(self, number: int, call: Call[Any], caller: Grant) -> None:
         try:
-            link = self._link.on_behalf_of(caller)
-            self.put(number, FrameKind.ANSWER, encode_answer(await link.call(await self._plain(call))))
+            self.put(number, FrameKind.ANSWER, encode_answer(await answer_call(self._link, call, caller)))
         except RestanteError as error:
             self.refuse(number, error)
         except Exception:  # noqa: BLE001  # whatever it is, who asked gets an answer, and the log the rest
             self.fail(number)
-
-    async def _plain(self, call: Call[Any]) -> Call[Any]:
-        """The call as the hub takes it."""
-        if isinstance(call, PublishLetters):
-            return Publish(few_or_many(messages_of_letters(letters_of(call))), call.partition, call.producer)
-        body = getattr(call, "sent", None)
-        if not isinstance(body, EncodedPublish):
-            return call
-        read = partial(decode_messages, body.body, content_type=body.content_type, headers={})
-        sent = read() if len(body.body) <= _LOOP_BODY_BYTES else await self._link.thread(read)
-        whole: Call[Any] = msgspec.structs.replace(call, sent=few_or_many(sent))
-        return whole
 
     def refuse(self, number: int, error: RestanteError) -> None:
         self.put(number, FrameKind.PROBLEM, encode_error(error))
@@ -136,12 +123,36 @@ class _Answers(FrameConnection):
         self.refuse(number, Internal("The hub failed. The log of its shard has more."))
 
 
+async def answer_call(link: InProcess, call: Call[Any], caller: Grant) -> Any:  # noqa: ANN401 - what the call answers
+    """Have a hub of this process answer a call as it is carried."""
+    if isinstance(call, PublishLetters) and not link.hub.crowded:
+        letters = letters_of(call)
+        future: asyncio.Future[CommitRequest[Receipt]] = asyncio.get_running_loop().create_future()
+        read = partial(messages_of_letters, letters)
+        link.hub.publish_letters_soon(letters, read, future, caller, call.partition, call.producer)
+        return (await future).answer()
+    return await link.on_behalf_of(caller).call(await _plain(link, call))
+
+
+async def _plain(link: InProcess, call: Call[Any]) -> Call[Any]:
+    """The call as the hub takes it."""
+    if isinstance(call, PublishLetters):
+        return Publish(few_or_many(messages_of_letters(letters_of(call))), call.partition, call.producer)
+    body = getattr(call, "sent", None)
+    if not isinstance(body, EncodedPublish):
+        return call
+    read = partial(decode_messages, body.body, content_type=body.content_type, headers={})
+    sent = read() if len(body.body) <= _LOOP_BODY_BYTES else await link.thread(read)
+    whole: Call[Any] = msgspec.structs.replace(call, sent=few_or_many(sent))
+    return whole
+
+
 class _Stored(Listener[Receipt]):
     """Sends the answer of a publish when it is committed."""
 
     __slots__ = ("_answers", "_number", "loop")
 
-    def __init__(self, answers: _Answers, number: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, answers: CallAnswers, number: int, loop: asyncio.AbstractEventLoop) -> None:
         self._answers = answers
         self._number = number
         self.loop = loop

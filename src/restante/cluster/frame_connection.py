@@ -48,8 +48,15 @@ class FrameConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
-        if self.transport is not None and not self.transport.is_closing():
+        if gathered and self.transport is not None and not self.transport.is_closing():
             self.transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
+
+    def close(self) -> None:
+        """When what was put has left."""
+        if self._gathered:
+            self._flush()
+        if self.transport is not None:
+            self.transport.close()
 
     def abort(self) -> None:
         if self.transport is not None:

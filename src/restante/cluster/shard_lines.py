@@ -9,6 +9,7 @@ from pathlib import Path
 
 from restante.calls.call import Answer, Call
 from restante.cluster.call_line import CallLine
+from restante.cluster.places import LinePlace, SocketPlace
 from restante.cluster.socket_paths import short_path
 from restante.errors import OutcomeUnknown, Overloaded, PartitionUnknown, RestanteError, Unavailable
 from restante.limits import ADDRESSES_REMEMBERED_MAX, SHARD_PATIENCE_SECONDS
@@ -26,12 +27,18 @@ class ShardLines:
     """Used in one event loop."""
 
     def __init__(self, ranges: Ranges, folders: Sequence[Path]) -> None:
+        calls = [SocketPlace(short_path(folder / CALLS_SOCKET)) for folder in folders]
+        requests = [SocketPlace(short_path(folder / REQUESTS_SOCKET)) for folder in folders]
+        self._lead(ranges, [CallLine(place, f"Shard {number}") for number, place in enumerate(calls)], requests)
+
+    def _lead(self, ranges: Ranges, lines: Sequence[CallLine], requests: Sequence[LinePlace]) -> None:
         self.ranges = ranges
         self.partition_count = ranges[-1].stop
-        self.folders = folders
+        self.lines = lines
+        self.requests = requests
+        """Where the HTTP servers of the shards are."""
         self.of_name = lru_cache(ADDRESSES_REMEMBERED_MAX)(self._of_name)
         """The shard in which something with this name has its home."""
-        self.lines = [CallLine(short_path(folder / CALLS_SOCKET), f"Shard {n}") for n, folder in enumerate(folders)]
 
     def of_partition(self, partition: int) -> int:
         if not 0 <= partition < self.partition_count:
@@ -50,10 +57,14 @@ class ShardLines:
             try:
                 return await self.lines[shard].call(call, caller)
             except RestanteError as error:
-                if not is_silent(error) or asyncio.get_running_loop().time() + pause > deadline:
+                if not self.goes_on(error) or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX_SECONDS)
+
+    def goes_on(self, error: RestanteError) -> bool:
+        """Whether a shard is asked again after an error."""
+        return is_silent(error)
 
     async def all(self, call: Call[Answer], caller: Grant = EVERYTHING) -> list[Answer]:
         """What each shard answers. One that is silent makes all of it an error: less would look like all."""

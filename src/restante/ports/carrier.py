@@ -15,7 +15,7 @@ from restante.model.shards.ranges import Ranges
 
 
 class Silent(Unavailable):
-    """Nobody answered in time. What was asked for may have been done, or may still be."""
+    """The owner did not answer in time. What was asked for may have been done, or may still be."""
 
 
 class ShardCarrier(Protocol):

@@ -29,6 +29,7 @@ class ShardRow(NamedTuple):
     """The session of a node."""
     heir: str | None
     """The session of the node that is to take it when its owner has let go of it."""
+    fence: int
 
 
 class StoreSurvey(NamedTuple):
@@ -60,6 +61,10 @@ class NodeMembership(Protocol):
 
     def take(self, shard: int) -> Store | None:
         """Own a shard that nobody owns; None if somebody does, or is to."""
+        ...
+
+    def let_go(self, shard: int) -> None:
+        """Give a shard back that is not open."""
         ...
 
     def appoint(self, shard: int, heir: str | None) -> bool:

@@ -63,7 +63,7 @@ class StoreReader(Protocol):
         ...
 
     def blob_size(self, blob: BlobKey) -> int:
-        """Its length in bytes; `DataDamaged` when the blob is missing."""
+        """The length of a blob in bytes; `DataDamaged` when the blob is missing."""
         ...
 
     def blobs(self, partition: int) -> list[BlobKey]:

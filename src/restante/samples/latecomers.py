@@ -50,7 +50,7 @@ class Latecomers:
             self.taken.append(bundle)
 
     def told(self, batch: Batch) -> list[LateRecipient]:
-        """Who is late by the batch, and why by explain."""
+        """The recipients that are late by the batch, and why by `explain`."""
         found = [
             LateRecipient(
                 recipient=one.recipient,

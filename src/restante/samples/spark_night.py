@@ -58,7 +58,7 @@ class SparkNightPlan:
 
     @classmethod
     def of(cls, *, readings: int, actors: int) -> SparkNightPlan:
-        """With a name of its own: what an earlier night left is not in the way."""
+        """A night with a name of its own: what an earlier night left is not in the way."""
         return cls(readings=readings, actors=actors, name=night_name(time.time_ns()))
 
     @property

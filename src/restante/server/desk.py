@@ -88,7 +88,7 @@ class Desk(Counter):
     own: InProcess = field(init=False)
     """The link to the hub of this process."""
     post: ConnectedClients = field(init=False)
-    """Who is connected, and gets messages pushed."""
+    """The live connections, which get messages pushed."""
     tickets: Tickets = field(init=False)
     """What browsers carry in addresses."""
     health: HealthRounds = field(init=False)

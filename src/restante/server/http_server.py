@@ -46,13 +46,13 @@ class HttpServer:
         self,
         counter: Counter,
         application: Application,
-        bound: socket.socket,
+        bound: socket.socket | None,
         connection: type[HttpConnection] = HttpConnection,
     ) -> None:
         self.counter = counter
         self.application = application
         self.url = counter.url
-        self.sockets = [bound]
+        self.sockets = [] if bound is None else [bound]
         """Where it is served."""
         given = {"settings": counter.settings.server, "metrics": counter.metrics}
         self.connection: type[HttpConnection] = type("Connection", (connection,), given)

@@ -14,7 +14,7 @@ GIVE_BACK_SECONDS = 60.0
 
 
 def spare_memory() -> None:
-    """To be called before Arrow is imported and threads are started. What the environment says about it holds.
+    """Bound what the process allocates; call it before Arrow is imported and threads are started. What the environment says about it holds.
 
     Arrow's own allocator keeps what each thread freed; the system's is as fast. The C library has up to eight heaps for
     each core, of which each keeps what was once needed in it; threads that share the interpreter do not need them.

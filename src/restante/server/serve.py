@@ -54,7 +54,8 @@ and leaves no cycles. Measured: a fifth less processor time for small publishes.
 class ServedPlace:
     """Where the hub of one shard is served, which is not where its clients are."""
 
-    bound: socket.socket
+    bound: socket.socket | None
+    """None: connections are handed to it."""
     url: str
     """The address of the doors."""
     home: Path
@@ -92,9 +93,10 @@ class Service(HttpServer):
                 data, settings=settings, origins=ports, clock=clock, store=store, shard=shard, backplane=backplane
             )
         except BaseException:
-            bound.close()
+            if bound is not None:
+                bound.close()
             raise
-        metrics, url = Metrics(), url_of(bound) if place is None else place.url
+        metrics, url = Metrics(), place.url if place is not None else url_of(_bound(bound))
         folder_of_data = None if settings.store_url else path
         self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, url, places or {})
         metrics.registry.register(HubMetrics(self.desk))
@@ -139,6 +141,11 @@ class Service(HttpServer):
         _log.info("serving", extra={"fields": fields})
         if gate.open and not is_loopback(self.desk.settings.server.host):
             _log.warning("Everybody who reaches this address may do everything here: no token is asked for.")
+
+
+def _bound(bound: socket.socket | None) -> socket.socket:
+    assert bound is not None, "who has no place listens here"
+    return bound
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,13 +27,14 @@ from restante.testing.store_machine import StoreMachine
 _KEYS = [b"", b"\x00", b"\x00\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"b", b"\xff", b"\xff\x00", b"\xff\xff"]
 _CONCURRENT_COMMITS = 200
 _CONCURRENT_READERS = 3
-_HISTORIES = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
-)
+_HISTORIES = settings(stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
 class StoreContract:
     """Derive from it and say how the engine is opened."""
+
+    histories: ClassVar[int] = 25
+    """How many histories are held against a plain map."""
 
     def open(self, folder: Path) -> Store:
         """Open the store of a folder (or whatever the engine makes of that name), or create it."""
@@ -399,7 +401,7 @@ class StoreContract:
             def __init__(self) -> None:
                 super().__init__(contract.open, contract.reopen, tmp_path_factory.mktemp("store"))
 
-        run_state_machine_as_test(Machine, settings=_HISTORIES)
+        run_state_machine_as_test(Machine, settings=settings(_HISTORIES, max_examples=self.histories))
 
 
 def _entries(*rows: tuple[int, Space, bytes, bytes | None], fences: dict[int, int] | None = None) -> Changes:

@@ -21,7 +21,7 @@ ExpiresIn = Annotated[float, Meta(gt=0)]
 
 
 class ActionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something to be done: the thing that it concerns, and what its handler is to know."""
+    """The body of an action: the thing that it concerns, and what its handler is to know."""
 
     concerns: str
     data: Raw | UnsetType = UNSET

@@ -24,7 +24,7 @@ class LiveTaker(Protocol):
 
     def heard(self, word: Word) -> None: ...
     def unreadable(self, why: str) -> None:
-        """Something came that makes no sense. It is not passed over: it may have been a message."""
+        """The error for a frame that makes no sense. It is not passed over: it may have been a message."""
         ...
 
 

@@ -79,7 +79,7 @@ def _watched(batch: Batch, every: float, end: float | None) -> BatchStatus:
 
 
 def _next(batch: Batch, seconds: float) -> BatchStatus:
-    """As soon as it is complete, and else after so long."""
+    """Wait until the batch is complete, at most so long, and give its status."""
     try:
         return batch.completed(timeout=seconds)
     except TimeoutError:

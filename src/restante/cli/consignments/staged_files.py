@@ -91,7 +91,7 @@ def consign(link: Link, sources: Sequence[MessageSource], wish: ConsignmentWish)
 
 
 def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
-    """Who opens a consignment says whether it has a batch; later nobody can."""
+    """Refuse a batch for a consignment that is open: the caller that opens it says whether it has one."""
     if not wish.with_batch or opened.batch is not None:
         return
     name = f"{opened.key} ({opened.id})"

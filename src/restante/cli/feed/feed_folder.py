@@ -127,7 +127,7 @@ class _File:
             self._writer.close()
 
     def drop(self) -> None:
-        """As if it had never been."""
+        """Drop the file, as if it had never been."""
         dropped = _DroppedError()
         with suppress(OSError):
             self._writer.close()  # or it would do so by itself, later, when its file is closed

@@ -31,7 +31,7 @@ class RowLook(NamedTuple):
 
     schema: pa.Schema
     columns: tuple[str, ...]
-    """As the hub is asked for them; empty: all."""
+    """The columns as the hub is asked for them; empty: all."""
 
     @property
     def snapshot_columns(self) -> tuple[str, ...]:

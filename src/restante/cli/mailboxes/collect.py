@@ -119,7 +119,7 @@ def collect(
 
 
 Deliver = Callable[["Bundle"], None]
-"""Makes a bundle safe: printed, or on the disk."""
+"""A function that makes a bundle safe: printed, or on the disk."""
 Write = Callable[["Bundle"], Iterator[bytes]]
 """A bundle as it is printed."""
 

@@ -59,7 +59,7 @@ def _piece(lines: _Lines, reading: FileReading) -> FilePiece:
 
 
 def _prepared(texts: list[bytes], reading: FileReading) -> list[bytes]:
-    """With what is filled in, and without what is left out."""
+    """A line with what is filled in, and without what is left out."""
     ours = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in reading.defaults.given().items()}
     without = READ_ONLY if reading.forward else ()
     return [_completed(text, ours, without) for text in texts] if ours or without else texts

@@ -29,7 +29,7 @@ FINDINGS_SHOWN_MAX = 20
 
 
 class MessageSource(NamedTuple):
-    """Something that messages come from; `size` is that of a file. Without a name it is one message, given here."""
+    """A source of messages; `size` is that of a file. Without a name it is one message, given here."""
 
     name: str | None
     size: int | None

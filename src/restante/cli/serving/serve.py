@@ -18,7 +18,26 @@ if TYPE_CHECKING:
     from restante.settings_tree import KeyPath
 
 
-def serve(
+_Shards = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes that have the messages. Default: 1, or what the folder has."),
+]
+_Doors = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes that speak HTTP, in front of the shards. Default: 1."),
+]
+_Node = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Be one of several nodes on the database that --store names.")
+]
+_Listen = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Where other nodes reach this one. Default: 127.0.0.1:8472.")
+]
+_Advertise = Annotated[
+    str | None, typer.Option(metavar="HOST", help="The name of this machine for clients and other nodes.")
+]
+
+
+def serve(  # noqa: PLR0917 - each is an option
     data: NewFolder = Path("data"),
     store: StoreUrl = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")] = None,
@@ -29,14 +48,11 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", envvar="RESTANTE_SETTINGS", dir_okay=False, help="The settings, a TOML file."),
     ] = None,
-    shards: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Processes that have the messages. Default: 1, or what the folder has."),
-    ] = None,
-    doors: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Processes that speak HTTP, in front of the shards. Default: 1."),
-    ] = None,
+    shards: _Shards = None,
+    doors: _Doors = None,
+    node: _Node = None,
+    listen: _Listen = None,
+    advertise: _Advertise = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without asking for tokens.")
     ] = False,
@@ -58,6 +74,7 @@ def serve(
 
     \b
     restante serve --store postgresql://mail@db.example.org/mail
+    restante serve --store postgresql://mail@db.example.org/mail --node a    one of several nodes
 
     For other machines, make a token first; --new makes the folder for it:
 
@@ -79,7 +96,11 @@ def serve(
         ) from error
 
     chosen, places = _chosen(settings, store, host, port)
+    chosen = _as_node(chosen, places, {"node": node, "listen": listen, "advertise": advertise})
     logs.set_up(chosen.server)
+    if chosen.cluster.node is not None:
+        _serve_node(data, chosen, places, shards or doors, insecure=insecure)
+        return
     count = _shards(data, chosen.store_url, shards, doors)
     if count > 1:
         _serve_several(data, chosen, places, count, doors or 1, insecure=insecure)
@@ -105,6 +126,32 @@ def _chosen(
     if store is not None:
         places["store_url",] = "option --store"
     return chosen, places
+
+
+def _as_node(chosen: Settings, places: dict[KeyPath, str], given: dict[str, str | None]) -> Settings:
+    """The settings with what was said of the node."""
+    import msgspec
+
+    said = {name: value for name, value in given.items() if value is not None}
+    places.update({("cluster", name): f"option --{name}" for name in said})
+    return msgspec.structs.replace(chosen, cluster=msgspec.structs.replace(chosen.cluster, **said))
+
+
+def _serve_node(
+    data: Path, chosen: Settings, places: dict[KeyPath, str], processes: int | None, *, insecure: bool
+) -> None:
+    from restante.cli.serving.node import serve_node
+    from restante.errors import InvalidRequest
+
+    if chosen.store_url is None:
+        raise InvalidRequest("Nodes share a store in a database: give --store too.")
+    if processes is not None:
+        raise InvalidRequest("A node is one process: leave --shards and --doors out, and start more nodes.")
+
+    def started(url: str) -> None:
+        _say_hello(data, chosen.store_url, url, console=chosen.server.console)
+
+    serve_node(data, chosen, insecure=insecure, places=places, started=started)
 
 
 def _serve_alone(data: Path, chosen: Settings, places: dict[KeyPath, str], *, insecure: bool) -> None:

@@ -120,7 +120,7 @@ def _problems_of(error: InvalidSettings) -> Sequence[str]:
 
 
 def _shown(value: object) -> str:
-    """As it would be written in the file."""
+    """A setting as it would be written in the file."""
     if value is None:
         return "–"
     if isinstance(value, bool):

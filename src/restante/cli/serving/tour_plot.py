@@ -24,7 +24,7 @@ Settlement = Sequence[Mapping[str, Any]]
 
 
 def print_plot(console: Console, settlement: Settlement, moments: Sequence[PlotPoint]) -> None:
-    """Both panels, one below the other."""
+    """Print both panels of the plot, one below the other."""
     print_energy(console, settlement)
     print_collected(console, moments)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 WRONG = 1
-"""Something is wrong; standard error says what."""
+"""The exit code when something is wrong; standard error says what."""
 NOTHING_THERE = 3
 """The exit code when nothing is wrong, and nothing was there."""
 NOT_QUITE_WELL = 4

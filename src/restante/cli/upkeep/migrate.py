@@ -19,6 +19,13 @@ from restante.cli.upkeep.migrate_database import StoredVersions
 def migrate(
     data: NewFolder = Path("data"),
     store: StoreUrl = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Shards of a new database, for several nodes. Default: 1.")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Partitions of a new database. Default: 256, or 16 with one shard."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only look. The exit code is 1 if there is something to do.")
     ] = False,
@@ -35,7 +42,12 @@ def migrate(
     restante migrate --data ./mail --check    is there something to do?
     restante migrate --check --json           the same for programs
     restante migrate --store postgresql://mail@db.example.org/mail
+    restante migrate --store postgresql://mail@db.example.org/mail --shards 16
     """
+    from restante.errors import InvalidRequest
+
+    if store is None and (shards is not None or partitions is not None):
+        raise InvalidRequest("--shards and --partitions are for a database: give --store too.")
     if store is None:
         from restante.stores.sqlite.own_folder import require_own
 
@@ -43,8 +55,12 @@ def migrate(
         before, known = _found(data), _known()
     else:
         before, known = database.found(store), database.known()
-    if not check and before != known:
-        before = _brought_forward(data, before) if store is None else database.brought_forward(store, before)
+    if not check and (before != known or shards is not None or partitions is not None):
+        before = (
+            _brought_forward(data, before)
+            if store is None
+            else database.brought_forward(store, before, shards, partitions)
+        )
     _print(store or data, before, known, check=check, as_json=as_json)
     raise typer.Exit(WRONG if check and before != known else 0)
 

@@ -103,5 +103,5 @@ class Items(Sequence[str]):
 
 
 def _is_within(index: str, piece: _Piece) -> bool:
-    """Only the usual form of a number is that of an item."""
+    """Whether a text is the number of an item; only the usual form of a number is."""
     return index.isascii() and index.isdigit() and str(int(index)) == index and piece.start <= int(index) < piece.upto

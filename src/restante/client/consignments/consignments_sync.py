@@ -45,7 +45,7 @@ class Consignment(ConsignmentView):
         super().__init__(opened)
         self._link = link
         self.state = opened.state
-        """As this object knows it."""
+        """The state of the consignment, as this object knows it."""
         self.receipt = receipt
         """What the commit answered, now or before."""
 
@@ -117,7 +117,7 @@ class Consignment(ConsignmentView):
         self.state = ConsignmentState.DISCARDED
 
     def status(self) -> ConsignmentDetails:
-        """As the hub knows it, with all that anybody has staged.
+        """The consignment as the hub knows it, with all that any program has staged.
 
         ```python
         print((consignment.status()).state)

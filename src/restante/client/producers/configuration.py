@@ -65,7 +65,7 @@ def _partition(given: object) -> int:
 
 
 def _configuration(partition: int, given: object) -> PartitionPublishingConfiguration:
-    """As it is, or out of a plain dict."""
+    """The configuration as it is, or made of a plain dict."""
     if isinstance(given, PartitionPublishingConfiguration):
         return given
     if not isinstance(given, Mapping):

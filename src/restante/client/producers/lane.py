@@ -74,7 +74,7 @@ class Lane:
             parcel.clear_numbers()
 
     def begin(self, parcel: Parcel) -> ProducerNumbers:
-        """Its numbers, the next ones if it has none; unresolved from now on."""
+        """Give a parcel its numbers, the next ones if it has none; it is unresolved from now on."""
         if parcel.numbers is None:
             assert self.agreed, "only an agreed number is given to a parcel"
             assert self.group is not None, "the hub named the group"

@@ -75,7 +75,7 @@ class SendPatience:
     tell: Callable[[str], None] = warn
 
     def pause(self, attempt: int, error: RestanteError) -> float:
-        """As the hub says, or longer each time."""
+        """The pause before the next attempt: as the hub says, or longer each time."""
         own = self.retrying.pause(attempt, self.chance())
         named = error.details.get("retry_after")
         return max(own, float(named)) if isinstance(named, int | float) else own

@@ -23,7 +23,7 @@ class AsyncProducerCarrier:
     """Carries out what is said for each partition in the order of the calls."""
 
     _link: AsyncLink
-    """To the hub, where nothing is tried twice by itself."""
+    """The link to the hub, over which nothing is tried twice by itself."""
     _frames: Any
     """Where parcels go one after another, if they do."""
 

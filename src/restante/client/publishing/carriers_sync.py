@@ -34,7 +34,7 @@ class InProcessPublish(Protocol):
 
 
 class CallCarrier:
-    """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
+    """Carries frames to a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
     def __init__(self, call: InProcessPublish) -> None:
         self._call = call

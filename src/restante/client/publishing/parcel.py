@@ -194,7 +194,7 @@ class Parcel:
 
     @property
     def numbers(self) -> ProducerNumbers | None:
-        """Who sends it under which numbers, from the first attempt on."""
+        """The producer that sends the parcel, and under which numbers, from the first attempt on."""
         return self._numbers
 
     @property

@@ -63,7 +63,7 @@ class Posted(msgspec.Struct, Generic[Promise], eq=False, gc=False):
     number: int
     size: int
     batch: str | None = None
-    """Whose items the messages become."""
+    """The batch whose items the messages become."""
 
 
 class Load(msgspec.Struct, Generic[Promise], eq=False):

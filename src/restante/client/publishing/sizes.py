@@ -16,7 +16,7 @@ HEADER_BYTES = 512
 _MESSAGE_BYTES = 330
 """The names of all fields, a weight and an expiry in JSON; or their places in columns."""
 _MADE_ID = "0" * 36
-"""As long as the id that a message without one gets before it is sent."""
+"""An id as long as the one that a message without an id gets before it is sent."""
 _PROPERTY_BYTES = 8
 _BASE64_BYTES_MAX = 256 * KIB
 """More than this is not sent as base64."""

@@ -49,7 +49,7 @@ class UnderWay(Generic[Promise]):
         return self._promises.pop(number, None)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Forget a frame for whose answer nobody waits any more."""
         if number in self._promises:
             self._promises[number] = None
 

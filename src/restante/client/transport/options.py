@@ -58,7 +58,7 @@ class Terms:
     """Between 0 and 1."""
     random: Callable[[int], bytes]
     tell: Callable[[str], None]
-    """Called with a line for people when a call is repeated."""
+    """A function that is called with a line for people when a call is repeated."""
 
 
 def checked_timeout(timeout: float) -> float:

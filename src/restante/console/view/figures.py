@@ -12,7 +12,7 @@ _LARGE = ((1e9, "G"), (1e6, "M"), (1e4, "k"))
 
 
 def whole(number: int) -> str:
-    """With commas, all its digits."""
+    """A number with all its digits, and commas."""
     return f"{number:,}"
 
 

@@ -170,7 +170,7 @@ def _flash(visit: Visit) -> Markup | None:
 
 
 def pager(visit: Visit, following: str | int | None, *, name: str = "after", first: bool) -> Markup | None:
-    """To the first page, and to the next; nothing where all is on one."""
+    """The links to the first page, and to the next; nothing where all is on one page."""
     if first and following is None:
         return None
     kept = {key: value for key, value in visit.request.query.items() if key not in (name, "done", "count")}

@@ -84,7 +84,7 @@ def state_mark(state: str, *, words: bool = False) -> Markup:
 
 
 def note(tone: str, *children: Child, title: str | None = None) -> Markup:
-    """Something to be read first: `good`, `warn`, `bad` or `plain`."""
+    """A note that is to be read first: `good`, `warn`, `bad` or `plain`."""
     role = "alert" if tone == "bad" else "status"
     return tag("div", tag("strong", title) if title else None, tag("div", children), class_=f"note {tone}", role=role)
 

@@ -24,7 +24,7 @@ _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """Somebody who has signed in."""
+    """The session of a visitor who has signed in."""
 
     token: str
     began_at: float

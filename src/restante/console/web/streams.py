@@ -28,7 +28,7 @@ from restante.limits import (
 _log = logging.getLogger("restante.console")
 
 Made = Callable[[], Awaitable[Mapping[str, str]]]
-"""Makes a page again as one visitor sees it, and gives its parts that move."""
+"""A function that makes a page again as one visitor sees it, and gives its parts that move."""
 Queue = asyncio.Queue[bytes | None]
 Allowed = Callable[[], Awaitable[object]]
 """Raises if the visitor may not see the page any more."""
@@ -60,7 +60,7 @@ class StreamPace:
 
 @dataclass(eq=False, slots=True)
 class StreamListener:
-    """Somebody who looks at a page."""
+    """A visitor who looks at a page."""
 
     made: Made
     queue: Queue = field(default_factory=lambda: asyncio.Queue(maxsize=2))

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the hub says that the visitor is."""
+    """The visitor, as the hub tells who that is."""
 
     name: str
     roles: tuple[str, ...]
@@ -39,7 +39,7 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sight(self) -> ConsoleVisitor:
-        """Who sees the same: all operators do. Of others, each token may own something."""
+        """A key of visitors who see the same: all operators do. Any other token may own something."""
         return OPERATORS if self.operates else self
 
     @property

@@ -62,7 +62,7 @@ class RecentActions:
         return self._size <= limits.RECENT_ACTIONS_BYTES_MAX
 
     def drop(self, partition: int, numbers: Sequence[int]) -> None:
-        """These do not wait any more."""
+        """Drop actions that do not wait any more."""
         with self._lock:
             own = self._actions.get(partition)
             for number in numbers if own else ():

@@ -90,7 +90,7 @@ def find_action(core: Core, action_id: str, concerns: str | None = None, caller:
 
 
 def may_know(caller: Grant, row: ActionRow) -> bool:
-    """Who asked for it, whom it concerns, and those who work."""
+    """Whether a caller may know of an action: it asked for it, the action concerns it, or it works."""
     return caller.may_publish(row.origin) or caller.may_collect(row.concerns) or Role.WORKER in caller.roles
 
 

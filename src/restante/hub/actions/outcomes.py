@@ -157,7 +157,7 @@ def _take(
 
 
 def _tell_of_unknown(core: Core, name: str) -> None:
-    """Once for each name: strangers choose them."""
+    """Log an action of a name that nobody knows, once for each name: strangers choose them."""
     told = core.memory(ActionMemory).unknown_told
     if name not in told and len(told) < limits.ACTION_NAMES_COUNTED_MAX:
         told.add(name)

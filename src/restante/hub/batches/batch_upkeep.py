@@ -68,7 +68,7 @@ _FOLD_AFTER = 5 * 1_000_000
 _QUIET_AFTER = 60 * 1_000_000
 """A batch that nobody uses leaves memory after so long."""
 _LOOK_AGAIN = 600 * 1_000_000
-"""Who is old, and yet in use, is looked at again after so long."""
+"""A batch that is old, and yet in use, is looked at again after so long."""
 _COUNTED_SPACES = (Space.BATCH_ACKNOWLEDGED, Space.BATCH_BITS)
 """What only counting needs."""
 _OWN_SPACES = (*_COUNTED_SPACES, Space.BATCH_GROUP, Space.BATCH_REQUEST, Space.BATCH_NOTICE)
@@ -361,7 +361,7 @@ def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:
 
 
 def _is_reapable(core: Core, row: BatchRow) -> bool:
-    """As far as its row tells; only of those its counts are looked at."""
+    """Whether a batch may be reaped, as far as its row tells; only then its counts are looked at."""
     return is_reapable(row, added_up(()), now=core.clock(), **_patience(core))
 
 

@@ -423,7 +423,7 @@ def pending_items(core: Core, call: ListPendingItems, caller: Grant) -> PendingP
 def _plan_pending(
     core: Core, batch_id: bytes, start: int, limit: int, draft: RequestDraft
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Only looked up here, where nobody changes anything meanwhile. What this commit adds is shown from the next on."""
+    """Look up the pending items in the committer's thread, where nothing changes meanwhile. What this commit adds is shown from the next on."""
     row = check_known(row_of(core, draft, batch_id), batch_id)
     items = items_of(core, batch_id)
     nothing = np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Whose turn it is to be told: notices wait in a line for each receiver, and of a line one is under way at a time.
+"""The schedule of notices: they wait in a line for each receiver, and one notice of a line is under way at a time.
 
 So a receiver that takes long to answer, or does not, keeps only its own line waiting and one of the threads busy. One
 that was out of reach is left alone for a while, twice as long after each failure, whatever else is in its line.
@@ -57,7 +57,7 @@ class Schedule:
         self._ready: list[tuple[int, str]] = []
         """When lines are ready. Each idle line that is not empty is in it as it is now; what else is in it is stale."""
         self.wanted: Callable[[], None] = lambda: None
-        """Called when there is more to do."""
+        """A function that is called when there is more to do."""
 
     def add(self, receiver: str, place: NoticePlace, at: int) -> None:
         """A notice to be tried at a time; again, if it is known already, does nothing."""

@@ -73,7 +73,7 @@ def notice_key(batch_id: bytes, way: str) -> bytes:
 
 
 def batch_and_way(key: bytes) -> tuple[uuid.UUID, str]:
-    """Whose notice it is, and how it goes."""
+    """The batch of a notice, and the way the notice goes."""
     return uuid.UUID(bytes=key[:_ID_BYTES]), key[_ID_BYTES:].decode()
 
 

@@ -108,7 +108,7 @@ def _enter(core: Core, consignment_id: bytes, row: ConsignmentRow) -> None:
 
 
 def touch(core: Core, consignment_id: bytes) -> None:
-    """Somebody uses it: it is not idle."""
+    """Note that a consignment is used, and so is not idle."""
     consignment = core.memory(StagingRoom).open.get(consignment_id)
     if consignment is not None:
         consignment.active_at = max(consignment.active_at, core.clock())
@@ -219,7 +219,7 @@ def discard(core: Core, consignment_id: bytes, caller: Grant) -> None:
 def _plan_discard(
     core: Core, consignment_id: bytes, idle_before: int | None, caller: Grant, draft: RequestDraft
 ) -> bool:
-    """With `idle_before`: only if nobody has staged anything since."""
+    """Plan the discard of a consignment; with `idle_before` only if nobody has staged anything since."""
     text, home = uuid_text(consignment_id), home_of(core, consignment_id)
     value = draft.get(home, Space.CONSIGNMENT, consignment_id)
     row = check_usable(None if value is None else decode_consignment(value), text, caller)

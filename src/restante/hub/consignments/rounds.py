@@ -40,7 +40,7 @@ from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, Rest, run
-from restante.hub.engine.tasks import when_told
+from restante.hub.engine.tasks import Task, when_told
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
 from restante.model.consignments.consignment import (
@@ -72,6 +72,8 @@ from restante.model.storage.changes import Space
 
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
+_LATE_SECONDS = 0.2
+"""So often it is looked whether somebody has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -371,11 +373,17 @@ def hasten(core: Core) -> bool:
     return bool(rounds.rows or core.memory(Prepared).rows or work.reports or work.closings)
 
 
+def _refuse_late(core: Core) -> None:
+    """Publishes of what is held are answered in time, also while this shard waits for another one."""
+    while not core.closing.wait(_LATE_SECONDS):
+        core.committer.refuse_parked(_WAIT_SECONDS - _LATE_SECONDS)
+
+
 def _once(core: Core) -> int:
-    core.committer.refuse_parked(_WAIT_SECONDS)
     note_doubts(core)
     run(core, between_shards(core))
     return 0
 
 
+PARKED_TASK = Task("parked", _refuse_late, is_wanted=lambda core: core.shard is not None)
 TASK = when_told("rounds", lambda core: core.memory(OpenRounds).wanted, _once)

@@ -39,7 +39,7 @@ from restante.ports.store import StoreReader
 __all__ = ["Checked", "Finding", "Progress", "Report", "Severity", "examine"]
 
 Progress = Callable[[int, int], None]
-"""Called with the number of blobs examined, and of all blobs."""
+"""A function that is called with the number of blobs examined, and of all blobs."""
 _NUMBER_MAX = 2**62
 
 

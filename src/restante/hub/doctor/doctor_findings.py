@@ -19,7 +19,7 @@ FINDINGS_MAX = 1_000
 
 class Severity(Enum):
     PROBLEM = "problem"
-    """Something stored is not what was written, or contradicts something else."""
+    """The severity of a finding that something stored is not what was written, or contradicts something else."""
     NOTE = "note"
     """Harmless, and worth knowing."""
 

@@ -62,7 +62,7 @@ class Register:
         *,
         exact: bool,
     ) -> None:
-        """These ranges, less those left out, have `count` rows; if not exact, no more than that."""
+        """Expect that these ranges, less those left out, have `count` rows; if not exact, no more than that."""
         number = len(self._expected)
         self._expected.append(count)
         self._exact.append(exact)

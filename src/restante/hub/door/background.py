@@ -33,6 +33,7 @@ TASKS = (
     batch_upkeep.TASK,
     part_calls.TASK,
     rounds.TASK,
+    rounds.PARKED_TASK,
     notice_delivery.TASK,
     members.TASK,
     delayed.TASK,

@@ -55,7 +55,7 @@ async def send_actions(link: Threads, call: SendActions) -> AcceptedActions:
 
 
 async def _published(link: Threads, call: Publish) -> Receipt:
-    """As a publish goes: a few are queued here, many are prepared in a thread."""
+    """Publish actions as messages: a few are queued here, many are prepared in a thread."""
     loop = asyncio.get_running_loop()
     if not isinstance(call.sent, Few) or link.hub.crowded or link.hub.asks_first(call):
         link.hub.hand_over(loop)

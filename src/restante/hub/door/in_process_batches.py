@@ -41,7 +41,7 @@ def watching(link: Threads, batch_id: str) -> Iterator[Watch[BatchStatus]]:
 
 
 async def wait_for_batch(link: Threads, call: WaitForBatch) -> BatchStatus | None:
-    """Who waits for a batch takes no thread meanwhile."""
+    """Wait for a batch; a caller that waits takes no thread meanwhile."""
     with watching(link, call.batch_id) as watch:
         found = await watch.wait(await watch.look(), call.seconds)
     return found if is_complete(found) else None

@@ -27,7 +27,7 @@ async def read_feed(link: Threads, call: ReadFeed) -> FeedAnswer:
 
 
 class _Follower:
-    """Somebody who waits at a partition."""
+    """A reader that waits at the end of a partition."""
 
     def __init__(self, link: Threads) -> None:
         self._link = link

@@ -35,7 +35,7 @@ class Watch(Generic[T]):
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """Something has changed; from any thread."""
+        """Say that something has changed; callable from any thread."""
         self._loop.call_soon_threadsafe(self._rung.set)
 
     async def look(self) -> T:

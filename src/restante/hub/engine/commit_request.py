@@ -21,7 +21,7 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 
 
 class Listener(Generic[T]):
-    """Who is told in an event loop when a request is answered, without a task that waits there."""
+    """An object that is told in an event loop when a request is answered, without a task that waits there."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ class CommitRequest(Generic[T]):
 
 
 LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
-"""Who gets a request, answered, in an event loop."""
+"""A function that gets a request, answered, in an event loop."""
 
 
 def loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:

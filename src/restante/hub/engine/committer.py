@@ -42,7 +42,7 @@ LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
 
 
 class _Pen(Enum):
-    """Who plans, or has planned, the commit that is under way."""
+    """The pen: which thread plans, or has planned, the commit that is under way."""
 
     FREE = auto()
     THREAD = auto()

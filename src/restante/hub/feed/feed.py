@@ -166,7 +166,7 @@ class _Taking:
     spans: list[Span] = field(default_factory=list)
     """Spans of small runs that are not yet joined into a part."""
     tiny: list[Run] = field(default_factory=list)
-    """Not yet spans."""
+    """Tiny runs that are not yet joined into spans."""
     pending: int = 0
     messages: int = 0
     size: int = 0

@@ -32,7 +32,7 @@ class View:
 
 
 def view(partition: Partition) -> View:
-    """Inside `core.pins.reading()`.
+    """A partition's log at this moment. Call it inside `core.pins.reading()`.
 
     Read the end before the runs: a commit adds its runs before it moves the end. Then read both kinds of runs: filing sets
     `feed_runs` before `runs`, so each message is in one of the two.

@@ -40,7 +40,7 @@ def measure_hub(core: Core, tasks: Tasks, clock: Callable[[], float] = monotonic
 
 
 def flag(name: str, reason: str | None) -> Reading:
-    """Something that may not be: red as soon as there is a reason."""
+    """A measure of something that may not be: red as soon as there is a reason."""
     return Reading(name=name, value=float(reason is not None), unit="failures", bound=ONE_IS_RED, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""Who has not collected all of a batch, the slowest first: those whose oldest message has waited longest.
+"""The recipients that have not collected all of a batch, the slowest first: those whose oldest message has waited longest.
 
 The order is found from the directories of all partitions, for the whole batch, and kept for a few seconds: the pages of
 one list are of one moment. A drawer stands for its messages, also for those of other sends that lie in it. What is said
@@ -51,7 +51,7 @@ class SlowestOrder:
     names: pa.StringArray = field(default_factory=lambda: _NO_NAMES)
 
     def of(self, core: Core, batch: bytes) -> pa.StringArray:
-        """Inside `core.pins.reading()`."""
+        """The slowest recipients of a batch. Call it inside `core.pins.reading()`."""
         with self.lock:
             now = core.clock()
             if self.batch != batch or not 0 <= now - self.as_of < _AGE_MAX:

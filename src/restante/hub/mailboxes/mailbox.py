@@ -55,7 +55,7 @@ class Chunk:
         return Chunk(stored, row, records, records["place"].astype(np.int64) + stored.base)
 
     def part(self, first: int, last: int) -> Chunk:
-        """Its rows first to last (exclusive)."""
+        """The drawer's rows first to last (exclusive)."""
         return Chunk(self.stored, self.row + first, self.records[first:last], self.numbers[first:last])
 
 

@@ -56,7 +56,7 @@ class Overview:
 
 
 def overview(core: Core, partition: Partition) -> Overview:
-    """Inside `core.pins.reading()`. Heads first, then runs, as everywhere. Damaged lines of directories are left out."""
+    """The drawers of a partition with their heads; call it inside `core.pins.reading()`. Heads are read before runs, as everywhere. Damaged lines of directories are left out."""
     heads = core.store.scan(partition.number, Space.HEAD)
     segments = [stored for run in partition.runs for stored in run.segments]
     counts = [len(stored.segment.drawers) for stored in segments]

@@ -65,7 +65,7 @@ class PeekWish:
     format: str | None = None
     bounds: Bounds = field(default_factory=Bounds)
     by: str = ""
-    """Who asks; empty: the hub asks for no token."""
+    """The token of the caller; empty: the hub asks for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class DelayedMemory:
         return found
 
     def put_back(self, places: Sequence[Place], until: int) -> None:
-        """To be taken again, if they are still known then."""
+        """Put entries back, to be taken again if they are still known then."""
         with self._changed:
             for partition, due in places:
                 heapq.heappush(self._heap, (until, partition, due))

@@ -360,7 +360,7 @@ def _refuse_verdicts(unit: Unit) -> None:
 
 
 def _refuse_damaged(unit: Unit) -> None:
-    """Who sends what may be stored already, where nobody can read it, is told so; the others go on."""
+    """Refuse publishes of messages that may be stored already, where nobody can read it; the others go on."""
     rows = np.flatnonzero((unit.judged.verdict == Verdict.DAMAGED) & unit.accepted())
     for row, text in zip(rows.tolist(), unit.arrivals.columns.id_texts(rows), strict=True):
         index = int(np.searchsorted(unit.start, row, side="right")) - 1

@@ -65,7 +65,7 @@ class SourcedRows:
 
     name: str
     spaces: tuple[bytes, ...]
-    """Whose sources are looked for, one after the other."""
+    """The owners whose sources are looked for, one after the other."""
     arrivals: Arrivals
     positions: NDArray[np.int64]
     ends: dict[int, int]
@@ -133,7 +133,7 @@ class PublishRequest(CommitRequest[Receipt]):
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
         self.hear_rows: HearRows | None = None
-        """Who hears, while it is planned, which of its messages are new, and what their numbers are."""
+        """A function that hears, while the publish is planned, which of its messages are new, and what their numbers are."""
         self.source: SourcedRows | None = None
         """Where its messages come from, if it says so."""
         self.published_at = 0
@@ -150,7 +150,7 @@ class PublishRequest(CommitRequest[Receipt]):
 
 
 ReadMessages = Callable[[], Sequence[Message]]
-"""Reads once more what was sent, as messages."""
+"""A function that reads once more what was sent, as messages."""
 
 
 class PlainPublish(PublishRequest):

@@ -21,7 +21,7 @@ class FeedHold:
     """What is held back in one partition."""
 
     passed: int | None
-    """Up to this number all have passed; None: nobody holds anything back."""
+    """The number up to which all readers have passed; None: nobody holds anything back."""
     since: int
     """What is older is not held any more."""
 

@@ -30,7 +30,7 @@ class Erasures:
 
 
 def note(core: Core, draft: RequestDraft) -> None:
-    """To be scrubbed. Each note differs from those before it; it comes after all that the draft buries."""
+    """Note that the store is to be scrubbed. Each note differs from those before it; it comes after all that the draft buries."""
     draft.put(core.owned.start, Space.META, _KEY, core.random(_NOTE_BYTES))
     draft.applies.append(lambda: setattr(core.memory(Erasures), "epoch", core.pins.epoch()))
 

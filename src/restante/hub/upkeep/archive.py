@@ -109,7 +109,7 @@ def padding(size: int) -> bytes:
 
 
 def seal(manifest: bytes) -> bytes:
-    """As `sha256sum` writes it."""
+    """The seal of a backup, as `sha256sum` writes it."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_NAME}\n".encode()
 
 
@@ -118,7 +118,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """Whose seal was verified; of a newer format it may be anything but must tell so."""
+    """The manifest of a backup whose seal was verified; a manifest of a newer format may be anything but must tell so."""
     try:
         version = msgspec.json.decode(content, type=_Version).format
         if version > JOINT_FORMAT:

@@ -32,7 +32,7 @@ from restante.ports.backup import CutLapses, SnapshotPart, SnapshotStore, StoreC
 
 _LAPSES = CutLapses(prepared=limits.SHARD_PATIENCE_SECONDS, held=limits.CUT_SECONDS_MAX, kept=2.0)
 LEFT_OUT = (Space.GROUP_MEMBER,)
-"""Who was a member of a group when a backup was made is none of a hub that is made of it: all join again."""
+"""Spaces that a backup leaves out: the members of a group are not members of a hub that is made of the backup. All join again."""
 
 
 class BackupStream:
@@ -137,7 +137,7 @@ def cut_shard(core: Core, call: CutShard, _: Grant) -> float | None:
 
 
 def _content(part: SnapshotPart) -> Generator[bytes, None, ManifestFile]:
-    """Gives the bytes of a part, and at the end its line of the manifest."""
+    """The bytes of a part, and at the end its line of the manifest."""
     checksum, size = hashlib.sha256(), 0
     for chunk in part.chunks():
         checksum.update(chunk)

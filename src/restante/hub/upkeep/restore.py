@@ -38,7 +38,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 """A million files."""
 
 Read = Callable[[int], bytes]
-"""Gives at most so many bytes; none at the end."""
+"""A function that gives at most so many bytes; none at the end."""
 Write = Callable[[bytes], object]
 OpenPart = Callable[[str], AbstractContextManager[Write]]
 
@@ -193,7 +193,7 @@ def _whole(content: bytes, size: int) -> bytes:
 
 
 def _begins_like_a_backup(block: bytes) -> bool:
-    """Also if little of it is there: what was cut short is told from what never was one."""
+    """Whether a stream begins like a backup, also if little of it is there: what was cut short is told from what never was one."""
     return any(block.startswith(name[: len(block)]) for name in _BEGINNINGS)
 
 

@@ -115,7 +115,7 @@ class PoisonedAction(msgspec.Struct, frozen=True, kw_only=True):
     problem: ActionProblem
     at: datetime
     member: str
-    """Who reported it; empty if nobody is known."""
+    """The member that reported the outcome; empty if none is known."""
     data: Raw | UnsetType = UNSET
     """The body, if it is JSON."""
     text: str | UnsetType = UNSET

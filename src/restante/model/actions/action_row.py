@@ -34,7 +34,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     origin: str
     id: bytes
     text_id: str
-    """Its id, if that is no UUID; else empty."""
+    """The action's id, if that is no UUID; else empty."""
     name: str
     """Empty: it has none."""
     accepted_at: int

@@ -123,7 +123,7 @@ class Stretches:
         return Stretches(_joined((*self.levels, Level.listing(more)))) if more else self
 
     def with_next(self, stretch: BoundStretch) -> Stretches:
-        """With one that lies beyond all others. It stays by itself for now, as it may still be extended."""
+        """The stretches with one more, which lies beyond all others. It stays by itself for now, as it may still be extended."""
         return Stretches((*_joined(self.levels), Level.listing([stretch])))
 
     @property
@@ -135,7 +135,7 @@ class Stretches:
         return BoundStretch(level.low, level.high, level.batch[0].tobytes())
 
     def extended(self, last: int) -> Stretches:
-        """With the latest one reaching further."""
+        """The stretches with the latest one reaching further."""
         level = self.levels[-1]
         longer = Level.of(level.first, np.array([last], np.int64), level.batch)
         return Stretches((*self.levels[:-1], longer))

@@ -81,7 +81,7 @@ def _fresh(bits: Bits, positions: Positions) -> Positions:
 
 
 def _one_by_one(trial: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Positions]:
-    """With long ranges among them: each share on what those before it have set."""
+    """Acknowledge shares with long ranges among them: each on what those before it have set."""
     new: list[int] = []
     fresh: list[Positions] = []
     for own in known:

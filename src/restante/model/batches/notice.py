@@ -46,7 +46,7 @@ class NoticeOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     problem: str = ""
     final: bool = False
-    """To try again would not help."""
+    """Whether another attempt would not help."""
     reached: bool = True
     """Whether the receiver answered at all."""
     detail: str = ""
@@ -67,7 +67,7 @@ def after_attempt(state: NoticeState, outcome: NoticeOutcome, *, now: int, fract
 
 
 def receiver_of(way: str, state: NoticeState) -> str:
-    """Who is spoken to one at a time: a server elsewhere, or this hub."""
+    """The receiver that is told one notice at a time: a server elsewhere, or this hub."""
     if way != WEBHOOK:
         return way
     parts = urlsplit(state.target)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 Random = Callable[[int], bytes]
-"""Gives so many random bytes."""
+"""A function that gives so many random bytes."""
 
 RANDOM_BYTES_PER_ID = 8
 """How much randomness one made id takes."""

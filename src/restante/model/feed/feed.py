@@ -47,7 +47,7 @@ FEED_SCHEMA = pa.schema(_FIELDS)
 """A row of the feed. What a kind of change does not tell is null."""
 
 ALWAYS = ("sequence_number", "change")
-"""These columns come whatever is asked for."""
+"""The columns that come whatever is asked for."""
 PUBLISHED = "published"
 CHANGES = (PUBLISHED, *(kind.value for kind in ChangeKind))
 _CHANGE_TEXTS = string_array(CHANGES)

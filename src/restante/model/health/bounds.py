@@ -54,7 +54,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     unit: str
     bound: Bound | None = None
-    """Its own bound. Without one, the settings have it."""
+    """The measure's own bound. Without one, the settings have it."""
     reason: str | None = None
 
 

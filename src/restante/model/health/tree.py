@@ -128,7 +128,7 @@ class _Growing:
         return self.since[key][1]
 
     def component(self, name: str, leaves: Sequence[JudgedLeaf]) -> HealthNode:
-        """With what was measured of itself, and its parts, if it has any."""
+        """A component, with what was measured of it, and its parts, if it has any."""
         own = [leaf for leaf in leaves if leaf.component == name]
         parts = tuple(self._leaf(leaf.name, leaf.measures) for leaf in own if leaf.name != name)
         measures = tuple(measure for leaf in own if leaf.name == name for measure in leaf.measures)

@@ -73,7 +73,7 @@ def job_key(name: str, owner: bytes) -> bytes:
 
 
 def name_prefix(name: str) -> bytes:
-    """With which the keys of all jobs of this name begin."""
+    """The prefix of the keys of all jobs of this name."""
     return name.encode() + _BORDER
 
 

@@ -45,7 +45,7 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     state: JobRunState
     began_at: Time
     ended_at: Time | None = None
-    """Not of one that is running."""
+    """When the run ended; none while it is running."""
     figures: Annotated[dict[str, RunFigure], Meta(max_length=limits.JOB_FIGURES_MAX)] = {}
     text: Annotated[str, Meta(max_length=limits.JOB_TEXT_CHARACTERS_MAX)] | None = None
     """What went wrong, or what it is about."""

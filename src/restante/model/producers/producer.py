@@ -26,7 +26,7 @@ _GROUP_BYTES = 8
 class ProducerNumbers(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """Who sends a parcel, and the number of its first message."""
+    """The producer of a parcel, and the number of its first message."""
 
     group: int
     owner_level: int

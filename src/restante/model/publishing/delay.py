@@ -40,7 +40,7 @@ class DelayedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     inline: bool
     data: bytes
     properties: bytes
-    """As they are stored: with the id before them if it is no UUID."""
+    """The properties as they are stored: with the id before them if it is no UUID."""
     expires_at: int
 
     def is_same(self, other: DelayedRow) -> bool:

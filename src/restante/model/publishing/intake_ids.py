@@ -32,7 +32,7 @@ class MessageIds:
     """The ids that are no UUIDs, null in the other rows. None: all ids are UUIDs, or missing."""
 
     def united(self, other: MessageIds) -> MessageIds:
-        """These, where they are given, else the others."""
+        """Ids where the sender gave them, else the others."""
         words = np.where(self.given[:, None], self.words, other.words)
         texts = [column for column in (self.texts, other.texts) if column is not None]
         return MessageIds(words, self.given | other.given, pc.coalesce(*texts) if texts else None)

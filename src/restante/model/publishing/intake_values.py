@@ -52,7 +52,7 @@ def json_documents(column: pa.ChunkedArray[Any], faults: Faults, bytes_max: int)
 
 
 def _add_documents(array: Column, documents: list[bytes | None], bounds: _Bounds, room: int) -> int:
-    """Gives how many bytes are left of the room."""
+    """Add documents to the column; gives how many bytes are left of the room."""
     if _count(array) <= bounds.bytes_max:
         try:
             values = array.to_pylist(maps_as_pydicts="strict")

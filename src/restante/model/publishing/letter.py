@@ -45,7 +45,7 @@ class Letter(msgspec.Struct, frozen=True, gc=False):
     flags: int
     data: bytes
     properties: bytes
-    """As they are stored: with the id before them if it is no UUID."""
+    """The properties as they are stored: with the id before them if it is no UUID."""
     expires_at: int
 
 

@@ -24,7 +24,7 @@ HUB_ORIGIN = "restante"
 HEALTH_ORIGIN = "restante.health"
 """The origin of the messages by which the hub checks itself: they are in no count, and in no feed."""
 RESERVED_ORIGINS = (HUB_ORIGIN, HEALTH_ORIGIN)
-"""Nobody but the hub publishes for these."""
+"""Origins for which nobody but the hub publishes."""
 NEVER = 2**63 - 1
 """The `expires_at` of a message that does not expire, in microseconds since 1970 UTC."""
 

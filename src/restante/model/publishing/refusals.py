@@ -30,7 +30,7 @@ def rule_field(fault: Fault) -> str | None:
 
 
 def merged(by_shape: Sequence[Fault], by_rule: Sequence[Fault]) -> list[Fault]:
-    """Both by index; where the shape of a field is wrong, the rule complains of the value in its place."""
+    """Merge two lists of faults, both by index; where the shape of a field is wrong, the rule complains of the value in its place."""
     told = {(fault.index, rule_field(fault)) for fault in by_shape}
     others = [fault for fault in by_rule if not {(fault.index, fault.field), (fault.index, None)} & told]
     return sorted([*by_shape, *others], key=lambda fault: fault.index)

@@ -40,7 +40,7 @@ class RoundRow(msgspec.Struct, frozen=True, array_like=True):
     parts: tuple[Part, ...] = ()
     """What the partitions promised."""
     applied: tuple[Numbered, ...] = ()
-    """Whose answers are recorded. First above last: nothing but duplicates."""
+    """The partitions whose answers are recorded, with first and last number. First above last: nothing but duplicates."""
 
     @property
     def missing(self) -> list[int]:

@@ -69,23 +69,23 @@ class Fingerprints:
         return sum([len(level) for level in self.levels])
 
     def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
-        """These, and those of new messages; short arrays are joined at once."""
+        """These fingerprints, and those of new messages; short arrays are joined at once."""
         last, levels = known(fingerprints, numbers), self.levels
         while levels and (short := _short(levels[-1])) and len(short) + len(last) <= _SHORT and _near(short, last):
             last, levels = merge(short, last), levels[:-1]
         return Fingerprints((*levels, last))
 
     def with_level(self, level: Known) -> Fingerprints:
-        """These, and those of new messages that are sorted already."""
+        """These fingerprints, and those of new messages that are sorted already."""
         return Fingerprints((*self.levels, level))
 
     def with_stored(self, level: StoredLevel) -> Fingerprints:
-        """These, with a stored level in the place of all that it covers."""
+        """These fingerprints, with a stored level in the place of all that it covers."""
         left = [other for own in self.levels if (other := _outside(own, level)) is not None]
         return Fingerprints(tuple(sorted((*left, level), key=lambda own: own.base)))
 
     def without_stored(self, damaged: StoredLevel, instead: Known | None) -> Fingerprints:
-        """These, with what was read elsewhere in the place of a stored level that cannot be read."""
+        """These fingerprints, with what was read elsewhere in the place of a stored level that cannot be read."""
         levels = [instead if own is damaged else own for own in self.levels]
         return Fingerprints(tuple(own for own in levels if own is not None))
 
@@ -145,7 +145,7 @@ class Fingerprints:
         return ()
 
     def with_merged(self, pair: tuple[Known, Known], merged: Known) -> Fingerprints:
-        """These, with one array in the place of two; unchanged, if the two are no longer there."""
+        """These fingerprints, with one array in the place of two; unchanged, if the two are no longer there."""
         pairs = list(itertools.pairwise(self.levels))
         if pair not in pairs:
             return self

@@ -32,7 +32,7 @@ class DrawerStretch(NamedTuple):
 
 
 Keep = Callable[[SegmentPiece, NDArray[np.int64]], NDArray[np.bool_] | None]
-"""Gives the rows of a piece that are kept, as a mask; None keeps all. The drawer of each row is given."""
+"""A function that says which rows of a piece are kept, as a mask; None keeps all. It is given the drawer of each row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def sort_rows(rows: StoredRows, group: NDArray[np.int64] | None = None) -> tuple
 
 
 def take_rows(rows: StoredRows, order: NDArray[np.int64]) -> StoredRows:
-    """These rows, in this order. Fixed columns move as one opaque value each: five times faster than field by field."""
+    """Take rows in this order. Fixed columns move as one opaque value each: five times faster than field by field."""
     index = column_of(order)
     return replace(
         rows,

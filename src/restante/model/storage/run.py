@@ -20,7 +20,7 @@ from restante.model.storage.identity import expand
 from restante.model.storage.segment import Segment, decode
 
 LoadSegment = Callable[[], Segment]
-"""Reads what is known of a segment, or has it still."""
+"""A function that reads what is known of a segment, or has it still."""
 
 
 class RunState(IntEnum):

@@ -100,7 +100,7 @@ class Segment:
         return self.ledger_length if area is Area.LEDGER else self.data_length
 
     def block_range(self, area: Area, start: int, stop: int) -> tuple[int, int, int, int]:
-        """To read bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
+        """What to read for bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
         first, last = start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)
         begin = self.frame_length + (self.ledger_length if area is Area.DATA else 0)
         end = min(last * BLOCK_BYTES, self._length(area))

@@ -50,7 +50,7 @@ def lock_of(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile; its folder is made if need be."""
+    """Hold the lock of the file: no other process changes it inside this context. Its folder is made if need be."""
     with _translated(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(lock_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -146,6 +146,14 @@ def _shown(header: bytes | None) -> str:
     return repr(header.decode()) if _NAME.fullmatch(header) else "what was sent"
 
 
+class CarriedAccess(WebAccess):
+    """Of what a door passes on: it has judged the `Host`, which names a node, and not always this one."""
+
+    def _judged(self, host: bytes) -> bool:
+        del host
+        return True
+
+
 def _refuse_repeated(exchange: Exchange) -> None:
     repeated = _repeated([name for name, _ in exchange.scope["headers"]])
     if repeated is not None:

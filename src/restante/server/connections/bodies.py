@@ -87,7 +87,7 @@ def _admit_again(desk: Desk, exchange: Exchange) -> None:
 async def read_json(
     desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
-    """As `read_body`, of a route that takes JSON alone: a body that is said to be anything else is refused unread.
+    """Read the body of a route that takes JSON alone, as `read_body` does: a body that is said to be anything else is refused unread.
 
     A web page may send forms and plain text to any address without being asked, and JSON only where it is allowed to.
     """

@@ -23,7 +23,7 @@ class PlainHead(NamedTuple):
     place: tuple[str, ...]
     """The names in its path."""
     given: Mapping[bytes, bytes]
-    """Its headers."""
+    """The headers of the request."""
     authorization: str | None
     recurs: bool
     """Whether other requests of the connection are likely to have the same one."""
@@ -154,7 +154,7 @@ class ShortAnswer:
         self.status = 0
         """0: it is a refusal that is written as it stands, or it is not there yet."""
         self.head = b""
-        """Its own headers, as they are written."""
+        """The headers of the answer, as they are written."""
         self.body = refusal
         """Nothing: it is not there yet."""
 
@@ -190,7 +190,7 @@ class AnswerDefaults:
 
 
 class PipelineFlow(FlowControl):
-    """Reads nothing more of a connection while requests wait on it that have come whole.
+    """A flow control that reads nothing more of a connection while whole requests wait on it.
 
     Uvicorn reads on after each answer. Who pipelines faster than it is answered would fill the memory with requests.
     """

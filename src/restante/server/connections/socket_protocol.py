@@ -29,7 +29,7 @@ _LOOSE_PARTS_MAX = 1_024
 
 
 class Pushing(Protocol):
-    """Somebody who writes to a socket whenever there is room."""
+    """What writes to a socket whenever there is room."""
 
     def flush(self) -> None:
         """There is room again."""
@@ -79,7 +79,7 @@ class Socket(WebSocketsSansIOProtocol):
     room: Room
     """Set on a subclass, for uvicorn makes the instances."""
     live: Pushing | None = None
-    """Who pushes messages here; it also says when the socket is to be closed."""
+    """What pushes messages over this socket; it also says when the socket is to be closed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)

@@ -35,6 +35,7 @@ class DoorApplication(Application):
             await super()._http(exchange, receive, send)
             return
         try:
+            self.web.check(exchange)
             body = await body_of(exchange, receive)
             await forward(self._chosen(choice, exchange, body), exchange, body, receive, send)
         except RestanteError as error:
@@ -69,6 +70,7 @@ class DoorApplication(Application):
     def upstream_of(self, exchange: Exchange) -> Upstream | None:
         """The server to which a web socket is handed through; None if the door takes it itself."""
         try:
+            self.web.check(exchange)
             route = self._sockets.find(exchange)
             choice = choice_of(route)
             return None if choice is None else self._chosen(choice, exchange, b"")

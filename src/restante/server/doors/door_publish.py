@@ -11,7 +11,6 @@ import msgspec
 
 from restante.cluster.call_values import PublishLetters, decode_answer, decode_error
 from restante.cluster.frames import FrameKind
-from restante.cluster.shard_lines import is_silent
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
@@ -84,7 +83,7 @@ class CarriedPublish:
             self._tell(decode_answer(self._call, content), None)
             return
         error = decode_error(content)
-        if is_silent(error):
+        if self._route.link.lines.goes_on(error):
             self.lost()
         else:
             self._tell(None, error)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from restante.cluster.node_directory import NodeDirectory
-from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
-from restante.cluster.socket_paths import short_path
+from restante.cluster.shard_lines import ShardLines
 from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
@@ -80,9 +79,7 @@ class DoorService(HttpServer):
         self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
-        self._upstreams = [
-            Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
-        ]
+        self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
         application = DoorApplication(counter, self.link, self._upstreams)
         door = type("Door", (DoorConnection,), {"door": application})
         super().__init__(counter, application, bound, door)

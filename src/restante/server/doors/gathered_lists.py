@@ -34,7 +34,9 @@ from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.page_token import page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
+from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 from restante.server.doors.action_parts import change_poison, list_poison
 from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next, send_heartbeat
@@ -177,18 +179,19 @@ async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
 async def _sources(lines: ShardLines, call: ListSources, caller: Grant) -> SourcePage:
     """Each shard knows how far its own partitions are. Those of the same name and owner are one source.
 
-    A page has all names up to the least last one of the shards: so it may be longer than was asked for.
+    The first of all are among the first of each shard, so a page of each is enough for one of all.
     """
-    pages = await lines.all(call, caller)
-    by_name: dict[tuple[str, str], list[SourceStatus]] = {}
+    pages, size = await lines.all(call, caller), page_size(call.limit)
+    by_key: dict[bytes, list[SourceStatus]] = {}
     for page in pages:
         for own in page.sources:
-            by_name.setdefault((own.source, own.owner or ""), []).append(own)
-    ends = [page.sources[-1].source for page in pages if page.next is not None]
-    names = [name for name in sorted(by_name) if not ends or name[0] <= min(ends)]
-    tokens = {page.sources[-1].source: page.next for page in pages if page.next is not None}
-    following = tokens.get(min(ends)) if ends else None
-    return SourcePage(sources=tuple(_one_source(by_name[name]) for name in names), next=following)
+            by_key.setdefault(source_key(own.source, bytes.fromhex(own.owner or "")), []).append(own)
+    keys = sorted(by_key)
+    is_more = len(keys) > size or _more(pages)
+    return SourcePage(
+        sources=tuple(_one_source(by_key[key]) for key in keys[:size]),
+        next=page_token(keys[:size][-1]) if is_more else None,
+    )
 
 
 def _one_source(parts: list[SourceStatus]) -> SourceStatus:

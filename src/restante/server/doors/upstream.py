@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import httptools
 
+from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
@@ -125,8 +126,8 @@ class UpstreamAnswer(asyncio.Protocol):
 class Upstream:
     """The server of one shard, and the connections to it that are kept."""
 
-    def __init__(self, path: str, name: str) -> None:
-        self.path = path
+    def __init__(self, place: LinePlace, name: str) -> None:
+        self.place = place
         self.name = name
         self._kept: list[UpstreamAnswer] = []
 
@@ -136,7 +137,7 @@ class Upstream:
         deadline = loop.time() + SHARD_PATIENCE_SECONDS
         while True:
             try:
-                _, found = await loop.create_unix_connection(protocol, self.path)
+                found = await self.place.connect(protocol)
             except OSError as error:
                 if loop.time() > deadline:
                     raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error

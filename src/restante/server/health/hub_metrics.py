@@ -69,7 +69,7 @@ class DoorMetrics(Collector):
 
 
 def _health(rounds: HealthRounds) -> Iterator[Metric]:
-    """As of the last round; before the first, nothing is known."""
+    """The metrics of health as of the last round; before the first, nothing is known."""
     score = GaugeMetricFamily("restante_health_score", "1 when all is well; less for each leaf that is not.")
     states = GaugeMetricFamily("restante_health_state", "0 green, 1 yellow, 2 red.", labels=("leaf",))
     values = GaugeMetricFamily(

@@ -32,7 +32,7 @@ _LEAVE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 CachedCheck = Callable[[], str | None]
-"""Gives the reason why something is not well, or None."""
+"""A function that gives the reason why something is not well, or None."""
 
 
 class RoundResult(msgspec.Struct, frozen=True, kw_only=True):

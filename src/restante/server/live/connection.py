@@ -77,9 +77,9 @@ class LiveConnection:
         self.keeps_up = keeps_up
         """Rather than to drop messages, it reads them from history: its client cannot tell a gap."""
         self.replay: asyncio.Task[None] | None = None
-        """Reads from history what is to come before everything else."""
+        """The replay, which reads from history what is to come before everything else."""
         self.again = False
-        """Something new has come during the replay: history has to be read once more."""
+        """Whether a message came during the replay: history has to be read once more."""
         self.start_replay: Callable[[LiveConnection], None] = lambda _: None
         self.ending = False
         """Whether the connection was told to go: it gets what waits, and nothing else."""

@@ -42,7 +42,7 @@ class EventLine:
         self._last = False
         self.ended = False
         self.opened: Callable[[], None] = lambda: None
-        """Called when everything has been sent, so that more may come."""
+        """A function that is called when everything has been sent, so that more may come."""
 
     @property
     def open(self) -> bool:

@@ -236,10 +236,7 @@ class ConnectedClients:
         self._start(connection.end(reason, detail=detail, owner=owner, seconds=self._drain_seconds / 4))
 
     def move(self, partitions: Collection[int], owner: str) -> None:
-        """Another hub owns these partitions: their clients, and no others, are told where to go.
-
-        Nothing calls it yet but a test: it waits for hubs of several nodes, between which partitions move.
-        """
+        """Another hub owns these partitions: their clients, and no others, are told where to go."""
         for connection in tuple(self.connections()):
             if self._hub.locate(connection.recipient).partition in partitions:
                 self.dismiss(connection, "moved", owner=owner)

@@ -86,7 +86,7 @@ def components() -> dict[str, object]:
 
 
 def references(names: tuple[str, ...]) -> dict[str, object]:
-    """These headers of an answer, and those that every answer has."""
+    """References to these headers of an answer, and to those that every answer has."""
     every = ("Restante-Correlation-Id", "X-Content-Type-Options", *names)
     return {
         name.removesuffix("?").partition(".")[0]: {"$ref": f"#/components/headers/{name.replace('?', '.optional')}"}

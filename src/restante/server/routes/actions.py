@@ -131,7 +131,7 @@ async def report_each(desk: Desk, exchange: Exchange) -> None:
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
 _ASKING = frozenset(Role)
-"""To those who may not know of an action it is not there: they hear no more than that."""
+"""Callers that may not know of an action hear that it is not there, and no more."""
 _WORKING = frozenset({Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 

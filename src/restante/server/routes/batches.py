@@ -60,7 +60,7 @@ class AddItemsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """With `dry_run`, only say which batches would go."""
+    """The body of a reap; with `dry_run` it only says which batches would go."""
 
     dry_run: bool = False
 

@@ -21,7 +21,7 @@ from restante.server.health.rounds import CachedCheck
 from restante.server.route_table import ANYBODY, Handler, Route
 
 Probe = Callable[[Desk], str | None]
-"""Gives the reason why something is not well, or None."""
+"""A function that gives the reason why something is not well, or None."""
 
 
 Status = Literal["pass", "fail"]
@@ -53,7 +53,7 @@ def _commits(desk: Desk) -> str | None:
 
 
 def _commits_in_time(desk: Desk) -> str | None:
-    """To start a hub again makes no disk faster, so this is no reason to."""
+    """Why commits are not in time, or None. A slow disk is no reason to start the hub again: that makes no disk faster."""
     stopped = _commits(desk) or desk.hub.not_owned()
     if stopped is not None:
         return stopped

@@ -1,4 +1,4 @@
-"""Who is connected for live delivery, for operators."""
+"""The routes of live connections, for operators: who is connected."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from restante.server.routes.publishing import partition_number
 
 
 class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who links itself to a partition; the hub chooses what is left out."""
+    """The body of a producer that links itself to a partition; the hub chooses what is left out."""
 
     producer_group: Annotated[int, Meta(ge=0, le=PRODUCER_GROUP_MAX)] | None = None
     """A new one if left out."""

@@ -24,7 +24,7 @@ _Roles = tuple[Role, ...]
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who asks, and what they may do. Null for origins, recipients or groups is all of them."""
+    """The caller, and what it may do. Null for origins, recipients or groups is all of them."""
 
     name: Annotated[str, Meta(description="The id of the token; `everyone` on a hub that asks for none.")]
     open: Annotated[bool, Meta(description="Whether this hub asks for no token.")]

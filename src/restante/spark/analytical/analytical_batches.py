@@ -238,7 +238,7 @@ def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fi
 
 
 def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
-    """Only messages between the numbers from which some were moved can be theirs."""
+    """Take in moved messages; only messages between the numbers from which some were moved can be theirs."""
     between = f.col("sequence_number").between(f.lit(facts.moved_first), f.lit(facts.moved_last))
     moved = rules.moved_of(beside, tables.messages.frame().where(between))
     aside = append_messages(tables, moved, fidelity, application=f"{APPLICATION} moved", version=number)
@@ -246,7 +246,7 @@ def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fi
 
 
 def _change_deliveries(deliveries: StoredTable, changes: DataFrame, number: int, facts: Facts) -> Facts:
-    """Also the facts, with what has happened counted."""
+    """Change the deliveries; gives the facts, with what has happened counted."""
     open_before = _open_of(deliveries)
     if not facts.opened and open_before.isEmpty():
         return _append_settled(deliveries, changes, number, facts)
@@ -273,7 +273,7 @@ def _append_settled(deliveries: StoredTable, changes: DataFrame, number: int, fa
 
 
 def _with_counted(facts: Facts, counted: Facts) -> Facts:
-    """With what has happened, of which not everything was seen before."""
+    """The facts with what has happened, of which not everything was seen before."""
     return msgspec.structs.replace(
         facts,
         settled=counted.settled,

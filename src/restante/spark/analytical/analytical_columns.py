@@ -26,7 +26,7 @@ class Split:
 
     messages: pa.Table
     deliveries: pa.Table
-    """To which something has happened, settled or not."""
+    """The deliveries to which something has happened, settled or not."""
     facts: Facts
     is_stored: bool
     """Whether these are messages that were stored when the stream began."""

@@ -23,7 +23,7 @@ from restante.spark.documents.texts import as_array, as_object, document_text, i
 Convert = Callable[[Column], Column]
 
 _OPTIONS = {"allowNonNumericNumbers": "false"}
-"""Else the text "NaN" would be a number."""
+"""Options of `from_json`, without which the text "NaN" would be a number."""
 _STRICT = frozenset({Kind.BOOLEAN, Kind.LONG, Kind.DOUBLE})
 """What `from_json` reads from nothing else."""
 _LARGE = r"^DECIMAL\((19|[23][0-9]),0\)$"
@@ -46,7 +46,7 @@ def with_struct(frame: DataFrame, layout: Layout, fidelity: Fidelity, suspects: 
 
 @dataclass(frozen=True)
 class _Plan:
-    """As what `from_json` reads a value, and what is made of it then."""
+    """The type as which `from_json` reads a value, and what is made of it then."""
 
     type: DataType
     convert: Convert

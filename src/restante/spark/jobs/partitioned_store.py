@@ -114,7 +114,7 @@ def transform(rows: DataFrame, options: Options) -> DataFrame:
 
 
 def transform_laid_out(keyed: DataFrame, *, number: int, files: int) -> DataFrame:
-    """As one slice: so many ranges of keys, each sorted. Rows of one key may fill more than one range.
+    """Rows laid out as one slice: so many ranges of keys, each sorted. Rows of one key may fill more than one range.
 
     The order begins with the slice, which is the same for all: else Spark sorts by it once more before it writes, and
     that does not keep the order of the keys.

@@ -16,7 +16,7 @@ Figure = int | float | str | None
 
 
 def _untold(text: str) -> None:
-    """Nobody listens."""
+    """Tell nobody: nobody listens."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ class NightInput:
 
     @property
     def meters(self) -> int:
-        """As many as need not read more than once a quarter-hour, and at least one for every group."""
+        """How many meters there are: as many as need not read more than once a quarter-hour, and at least one for every group."""
         return max(self.actors * self.groups, -(-self.readings // QUARTERS))
 
 

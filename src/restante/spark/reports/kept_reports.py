@@ -54,7 +54,7 @@ def keep(
 
 
 def _check_names(report: DataFrame) -> None:
-    """Told in our words: a column without a name of its own is easily made."""
+    """Refuse columns without a name of their own, in our words: such a column is easily made."""
     names = report.columns
     twice = sorted({name for name in names if [other.lower() for other in names].count(name.lower()) > 1})
     if not names or twice:
@@ -65,7 +65,7 @@ def _check_names(report: DataFrame) -> None:
 
 
 def _forget(work: Work, place: str, runs: int) -> None:
-    """Only the newest runs stay."""
+    """Forget all runs but the newest."""
     if not runs:
         return
     table = DeltaTable.forPath(work.spark, place)

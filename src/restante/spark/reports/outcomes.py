@@ -44,7 +44,7 @@ def fates(
 
 
 def seconds_between(first: str, last: str) -> Column:
-    """To the millisecond: exact percentiles hold every value that there is, and of microseconds there are too many."""
+    """Seconds between two times, to the millisecond: exact percentiles hold every value that there is, and of microseconds there are too many."""
     micros = f.unix_micros(f.col(last)) - f.unix_micros(f.col(first))
     return f.round(micros / f.lit(_MILLISECONDS)) / f.lit(_MILLISECONDS)
 

@@ -73,7 +73,7 @@ class ReportMoment:
 
 
 def moment_of(options: ReportOptions) -> ReportMoment:
-    """As the options say; now, if they do not. A time without a zone is one in UTC."""
+    """The moment of a report, as the options say; now, if they do not. A time without a zone is one in UTC."""
     as_of = datetime.now(UTC) if options.as_of is None else _aware(options.as_of)
     since = None if options.since is None else _aware(options.since)
     until = None if options.until is None else _aware(options.until)

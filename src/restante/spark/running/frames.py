@@ -108,7 +108,7 @@ def _made(function: Composing, row: dict[str, object], place: int, schema: pa.Sc
 
 
 def _fitting(made: dict[str, object], schema: pa.Schema) -> dict[str, object]:
-    """As the columns have it; what none of them takes would vanish, and is refused."""
+    """The row as the columns have it; a value that no column takes would vanish, and is refused."""
     for name in made:
         if name not in schema.names:
             raise InvalidRequest(

@@ -31,7 +31,7 @@ Happened = Literal["waiting", "started", "told", "done", "failed", "stopped"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that has happened to a job."""
+    """An event of a job: what has happened to it."""
 
     at: datetime
     job: str

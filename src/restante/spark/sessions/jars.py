@@ -32,7 +32,7 @@ NAMES = (
     f"io.unitycatalog_unitycatalog-client-{UNITY_CATALOG}.jar",
     f"io.unitycatalog_unitycatalog-hadoop-{UNITY_CATALOG}.jar",
 )
-"""As Ivy names its files."""
+"""The names of the jars, as Ivy names its files."""
 EXCLUDES = ("com.*:*", "commons-*:*", "io.airlift:*", "jakarta.*:*", "javax.*:*", "org.*:*")
 """What Delta's jars need beside one another is among those that Spark ships."""
 MIRROR = "RESTANTE_SPARK_REPOSITORIES"

@@ -115,7 +115,7 @@ class MessageReader(DataSourceReader):
         return True
 
     def _take_wish(self, field: str, texts: frozenset[str]) -> None:
-        """Both what was asked for before, and this."""
+        """Ask for this beside what was asked for before."""
         filters = self._reading.filters
         before = frozenset(getattr(filters, field))
         left = before & texts if before else texts

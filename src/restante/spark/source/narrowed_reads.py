@@ -35,7 +35,7 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     made_by: str | None = None
     """A function, as `module:name`, that is given the rows of each part; what it makes of them comes in their place."""
     told: str = ""
-    """To that function."""
+    """What is told to that function."""
 
     def made_of(self, rows: Iterator[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
         """What comes in the place of these rows."""

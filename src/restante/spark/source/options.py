@@ -59,7 +59,7 @@ _SHOWN = 200
 """Characters of an option in an error."""
 
 Options = Mapping[str, str]
-"""As Spark hands them over: names in whatever case."""
+"""Options as Spark hands them over: names in whatever case."""
 Positions = dict[int, int]
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class Filters:
     recipients: tuple[str, ...] = ()
 
     def wish(self, columns: tuple[str, ...]) -> FeedWish:
-        """As the hub is told, with the columns that are needed."""
+        """The wish as the hub is told, with the columns that are needed."""
         from restante.model.feed.feed_answers import FeedWish  # noqa: PLC0415 - it brings Arrow
 
         return FeedWish(origins=self.origins, kinds=self.kinds, recipients=self.recipients, columns=columns)
@@ -106,10 +106,10 @@ class SourceReading:
     range_size: int
     reader: str
     positions: Positions
-    """As of which position a batch read sees each partition; those that are not named as they are."""
+    """The position as of which a batch read sees each partition; partitions that are not named are read as they are."""
     start: str | Positions
     group: str | None
-    """Whose positions a stream begins with, and writes."""
+    """The group whose positions a stream begins with, and writes."""
     per_trigger: int | None
 
 

@@ -68,7 +68,7 @@ _ALSO = _schema("text")
 
 
 def chosen(names: tuple[str, ...]) -> StructType:
-    """These columns, in this order; none: all of `CHANGES`."""
+    """The schema with these columns, in this order; none: all of `CHANGES`."""
     known = {field.name: field for field in (*CHANGES, *_ALSO)}
     for name in names:
         if name not in known:

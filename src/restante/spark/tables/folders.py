@@ -26,7 +26,7 @@ class Folders:
         return bool(self._system(path).exists(self._hadoop.Path(path)))
 
     def on_this_machine(self, path: str) -> str | None:
-        """As this machine's own files name it; None, if it lies elsewhere."""
+        """The folder as this machine's own files name it; None, if it lies elsewhere."""
         whole = self._system(path).makeQualified(self._hadoop.Path(path)).toUri()
         return str(whole.getPath()) if whole.getScheme() == "file" else None
 

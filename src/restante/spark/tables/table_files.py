@@ -36,7 +36,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
     statistics: str
 
     def action(self) -> str:
-        """As the table's log tells of it."""
+        """The file as the table's log tells of it."""
         told = {
             "path": self.path,
             "partitionValues": self.partition,
@@ -91,7 +91,7 @@ class FileWriter:
         return self._done
 
     def discard(self) -> None:
-        """As if nothing had been written."""
+        """Discard the files, as if nothing had been written."""
         for one in self._open.values():
             one.discard()
         remove(self._shape.folder, self._done)

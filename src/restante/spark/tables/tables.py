@@ -80,7 +80,7 @@ class StoredTable:
         builder.execute()
 
     def frame(self) -> DataFrame:
-        """As it is now. `InvalidOperation` if there is none."""
+        """The table as it is now. `InvalidOperation` if there is none."""
         if not self.exists:
             raise InvalidOperation(
                 f"There is no table at {self.path}. Fill it first: restante jobs run analytical-store."

@@ -162,7 +162,7 @@ class FencedCommits:
             except psycopg.Error as error:
                 self._stop_if_dead(session)
                 raise translated(error) from error
-            self._stop("The shards have other borders now. Open the hub again.")
+            self.stopped = "The shards have other borders now. Open the hub again."
 
     def require_fences(self, fences: Mapping[int, int]) -> None:
         for partition, fence in fences.items():

@@ -34,7 +34,7 @@ _APPOINT = "UPDATE restante_leases SET heir = %s WHERE shard = %s AND owner = %s
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
 _NODES = "SELECT session, name, beat, lease_milliseconds, about FROM restante_nodes ORDER BY name, session"
 _SHARDS = """
-SELECT shard, first_partition, owner, heir FROM restante_shards JOIN restante_leases USING (shard)
+SELECT shard, first_partition, owner, heir, fence FROM restante_shards JOIN restante_leases USING (shard)
 WHERE first_partition IS NOT NULL ORDER BY first_partition
 """
 _EPOCH = "SELECT max(epoch) FROM restante_layout"

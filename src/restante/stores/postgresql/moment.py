@@ -19,6 +19,7 @@ from restante.stores.postgresql.schema import Session, layout_of, require_layout
 from restante.stores.postgresql.sessions import connect, terms_of
 
 _NAME = "restante, reading"
+_FIRSTS = "SELECT first_partition FROM restante_shards WHERE first_partition IS NOT NULL ORDER BY first_partition"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -49,6 +50,10 @@ class PostgresqlMoment(StoreReads):
             session.close()
             raise
         return cls(session)
+
+    def shard_firsts(self) -> list[int]:
+        """The first partitions of the shards, in their order."""
+        return [first for (first,) in self._rows(_FIRSTS)]
 
     def size(self) -> StoreSize:
         return StoreSize(stored_bytes=self._stored_bytes(), written_bytes=0)

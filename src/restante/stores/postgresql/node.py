@@ -75,6 +75,9 @@ class PostgresqlNode:
     def take(self, shard: int) -> ShardStore | None:
         return self.take_together([shard], ShardStore, partial(self.give_back, [shard]))
 
+    def let_go(self, shard: int) -> None:
+        self.give_back([shard])
+
     def appoint(self, shard: int, heir: str | None) -> bool:
         with self._session() as session:
             return leases.appoint(session, self.session, shard, heir)

@@ -79,7 +79,7 @@ class Journal:
             self._connection.close()
 
     def close_index(self) -> None:
-        """Only after every connection to the database is closed."""
+        """Close the index; only after every connection to the database is closed."""
         os.close(self._index)
 
     def _round(self) -> int:

@@ -35,7 +35,7 @@ def log_files(folder: Path) -> list[Path]:
 
 
 class Log:
-    """Its methods are called by one thread at a time, but for `release` and the counts."""
+    """The log before the database. Its methods are called by one thread at a time, but for `release` and the counts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Reads: what the overlay knows, laid over what the database has.
+"""Lookups: what the overlay knows, laid over what the database has.
 
 One key, one blob: the overlay is asked first, and the database if it knows nothing. Lists are of one moment only if
 nothing was frozen between the two looks; else they are taken again.

@@ -46,7 +46,7 @@ class Generation:
         self.weight_bytes = 0
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
-        """Gives the files whose blobs came and went inside this generation, once for each blob."""
+        """Apply a commit; gives the files whose blobs came and went inside this generation, once for each blob."""
         for (partition, space, key), value in deeds.entries:
             table = self._tables.get((partition, space))
             if table is None:

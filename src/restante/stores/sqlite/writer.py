@@ -49,7 +49,7 @@ class Transaction(NamedTuple):
 
 
 class Writer:
-    """Its methods are called under `lock`, which others take to keep commits away for a moment."""
+    """Writes commits. Its methods are called under `lock`, which others take to keep commits away for a moment."""
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
         self.lock = threading.Lock()

@@ -1,0 +1,1 @@
+"""Several nodes on one store: who is there, who owns which shard, and the connections between them."""

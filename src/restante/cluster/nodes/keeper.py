@@ -1,0 +1,297 @@
+"""`NodeKeeper`: keeps a node among the others. It looks at the store, takes shards, gives some away, and leaves in order.
+
+A shard is moved by its owner: it names the heir, stops taking calls, ends its commit and lets go; the heir is told, takes it
+and loads it. Meanwhile doors wait and ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.node_about import NodeAbout, encode_about
+from restante.cluster.nodes.peer_connection import tell_peer
+from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
+from restante.cluster.nodes.silence import SilentNodes
+from restante.errors import RestanteError
+from restante.model.shards.balance import next_move, shares, weights_of
+from restante.ports.clock import running_seconds
+from restante.ports.membership import NodeMembership, ShardRow
+from restante.ports.store import Store
+
+_log = logging.getLogger("restante.cluster")
+_LOOK_SECONDS = 0.5
+_SOON_SECONDS = 0.05
+_AGAIN_SECONDS = 1.0
+"""After a shard could not be opened; and for which a free one is left to whom it is due."""
+_OPENED_AT_ONCE = 4
+_LEAVING_SECONDS = 30.0
+
+
+class HostedShard(ServedShard, Protocol):
+    """A shard that this process has opened."""
+
+    @property
+    def rate(self) -> float | None:
+        """Commits a second; None while it is not known."""
+        ...
+
+    async def close(self, owner: str | None) -> None:
+        """Take no more, finish what is under way, and let go. Those who are connected are told the owner's address."""
+        ...
+
+
+class ShardHost(Protocol):
+    """Opens the shards of this node."""
+
+    async def open(self, partitions: range, store: Store) -> HostedShard:
+        """Serve a shard; the store is closed if that fails."""
+        ...
+
+
+class NodeKeeper:
+    """Runs in one event loop. `enter` makes this node one of those of the store; it blocks."""
+
+    def __init__(
+        self,
+        enter: Callable[[bytes], NodeMembership],
+        host: ShardHost,
+        seats: ShardSeats,
+        about: NodeAbout,
+        secret: bytes,
+    ) -> None:
+        self._enter = enter
+        self._host = host
+        self._seats = seats
+        self._about = about
+        self._secret = secret
+        self.membership: NodeMembership | None = None
+        self._silent = SilentNodes()
+        self._hosted: dict[int, HostedShard] = {}
+        self._busy: dict[int, asyncio.Task[None]] = {}
+        """Shards that are being opened or closed."""
+        self._not_before: dict[int, float] = {}
+        """When a shard may be tried again, or is anybody's."""
+        self.failures: dict[int, str] = {}
+        """Why shards could not be opened here the last time."""
+        self._room = asyncio.Semaphore(_OPENED_AT_ONCE)
+        self._woken = asyncio.Event()
+        self._looked = asyncio.Event()
+        """Set for a moment after each look at the store."""
+        seats.look = self._woken.set
+
+    @property
+    def session(self) -> str:
+        """Of this node; empty while it is none."""
+        return "" if self.membership is None else self.membership.session
+
+    @property
+    def settled(self) -> bool:
+        """Whether every shard has an owner, and those of this node are served."""
+        rows = self._seats.survey.shards
+        mine = {row.shard for row in rows if row.owner == self.session}
+        return bool(rows) and all(row.owner for row in rows) and mine <= set(self._hosted)
+
+    @property
+    def owned(self) -> list[int]:
+        """The shards that this node has, or is giving away."""
+        return [row.shard for row in self._seats.survey.shards if row.owner == self.session]
+
+    def drain(self) -> None:
+        """Give all shards away, and take none."""
+        self._say(draining=True)
+        self._woken.set()
+
+    def nudged(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._woken.clear()
+            try:
+                await self._round()
+            except RestanteError as error:
+                _log.warning("The store cannot be looked at; trying again. %s", error.message)
+            except Exception:  # noqa: BLE001  # whatever it is, the shards that are here must be kept
+                _log.exception("The store was not looked at.")
+            self._looked.set()
+            self._looked.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._woken.wait()
+            await asyncio.sleep(_SOON_SECONDS)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Return when something is so, after a look at the store."""
+        while not is_so():
+            await self._looked.wait()
+
+    async def give_away(self) -> None:
+        """Give all shards away, if there is anybody; meanwhile it runs."""
+        self.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                await self.until(lambda: not (self.owned and self._heirs()))
+
+    async def close(self) -> None:
+        """Let go of the shards that are left, and of the place among the nodes. It runs no more."""
+        await asyncio.gather(*self._busy.values(), return_exceptions=True)
+        for shard in tuple(self._hosted):
+            self._start(shard, self._close(shard, None))
+        await asyncio.gather(*self._busy.values(), return_exceptions=True)
+        if self.membership is not None:
+            await asyncio.to_thread(self.membership.close)
+        await self._nudge_all()
+
+    def _heirs(self) -> list[str]:
+        """The other nodes that may have shards."""
+        return [
+            session
+            for session, seat in self._seats.nodes.items()
+            if session != self.session and seat.about is not None and not seat.about.draining
+        ]
+
+    async def _round(self) -> None:
+        membership = await self._entered()
+        survey = await asyncio.to_thread(membership.survey)
+        silent = self._silent.among([row for row in survey.nodes if row.session != self.session], running_seconds())
+        for node in silent:
+            if await asyncio.to_thread(membership.expire, node):
+                _log.warning("node %s is silent: its shards are taken", node.name)
+        if silent:
+            survey = await asyncio.to_thread(membership.survey)
+        self._seats.update(survey)
+        for row in survey.shards:
+            self._agree(membership, row)
+        self._take_shares(membership)
+        self._move_one(membership)
+        self._say()
+
+    def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
+        """What is served here is what the store says that this node has."""
+        if row.shard in self._busy:
+            return
+        if row.owner != self.session and row.shard in self._hosted:
+            self._start(row.shard, self._close(row.shard, row.owner))
+        elif row.owner == self.session and row.shard not in self._hosted:
+            self._start(row.shard, asyncio.to_thread(membership.let_go, row.shard))
+
+    async def _entered(self) -> NodeMembership:
+        """The place among the nodes. Who was taken for dead has lost all shards, and comes anew."""
+        if self.membership is not None and self.membership.lost is not None:
+            lost, self.membership = self.membership, None
+            _log.error("this node was taken for dead, and begins again")
+            for shard in tuple(self._hosted):
+                self._start(shard, self._close(shard, None))
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await asyncio.to_thread(lost.close)
+        if self.membership is None:
+            self.membership = await asyncio.to_thread(self._enter, encode_about(self._about))
+        return self.membership
+
+    def _take_shares(self, membership: NodeMembership) -> None:
+        rows, now = self._seats.survey.shards, running_seconds()
+        owners = {row.shard: row.owner or row.heir or "" for row in rows if row.owner or row.heir}
+        nodes = self._serving()
+        due = shares([row.shard for row in rows if row.shard not in owners], owners, nodes)
+        for row in rows:
+            if row.owner is not None:
+                self._not_before.pop(row.shard, None)
+            elif row.shard not in self._busy and self._is_mine_to_take(row, due.get(row.shard), now):
+                self._not_before[row.shard] = now + _AGAIN_SECONDS
+                self._start(row.shard, self._open(membership, row.shard))
+
+    def _is_mine_to_take(self, row: ShardRow, due: str | None, now: float) -> bool:
+        """A free shard is left for a while to whom it is due; then whoever sees it takes it."""
+        if row.heir != self.session and (self._about.draining or row.heir is not None):
+            return False
+        known = self._not_before.setdefault(row.shard, now if self.session in (due, row.heir) else now + _AGAIN_SECONDS)
+        return now >= known
+
+    def _serving(self) -> list[str]:
+        own = [] if self._about.draining else [self.session]
+        return sorted(own + self._heirs())
+
+    def _move_one(self, membership: NodeMembership) -> None:
+        rows = self._seats.survey.shards
+        free = any(row.owner is None for row in rows)
+        if self._busy or any(row.heir for row in rows) or (free and not self._about.draining):
+            return  # one shard moves at a time
+        owners = {row.shard: row.owner for row in rows if row.owner is not None}
+        abouts = [seat.about for seat in self._seats.nodes.values() if seat.about is not None]
+        rates = {shard: rate for about in abouts for shard, rate in about.rates.items()}
+        move = next_move(self.session, owners, self._serving(), weights_of(rates, owners))
+        if move is not None and move[0] in self._hosted:
+            self._start(move[0], self._hand_over(membership, *move))
+
+    async def _open(self, membership: NodeMembership, shard: int) -> None:
+        async with self._room:
+            store = await asyncio.to_thread(membership.take, shard)
+            if store is None:
+                return
+            hosted = await self._host.open(self._seats.ranges[shard], store)
+        self._hosted[shard] = self._seats.own[shard] = hosted
+        self.failures.pop(shard, None)
+        _log.info("shard %s is served here", shard)
+        await self._nudge_all()
+
+    async def _hand_over(self, membership: NodeMembership, shard: int, heir: str) -> None:
+        about = self._seats.about(heir)
+        if about is None or not await asyncio.to_thread(membership.appoint, shard, heir):
+            return
+        _log.info("shard %s goes to another node", shard)
+        await self._close(shard, heir)
+        await self._nudge(about.peer)
+
+    async def _close(self, shard: int, owner: str | None) -> None:
+        """From here on nobody reaches the shard in this process."""
+        self._seats.own.pop(shard, None)
+        hosted = self._hosted.pop(shard)
+        about = self._seats.about(owner)
+        await hosted.close(None if about is None else about.url)
+
+    def _start(self, shard: int, work: Coroutine[Any, Any, None]) -> None:
+        if shard in self._busy:
+            work.close()
+            return
+        task = asyncio.ensure_future(self._guarded(shard, work))
+        self._busy[shard] = task
+
+    async def _guarded(self, shard: int, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except RestanteError as error:
+            self.failures[shard] = error.message
+            _log.error("shard %s: %s", shard, error.message)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the other shards go on, and this one is tried again
+            self.failures[shard] = f"{type(error).__name__}: the log has more"
+            _log.exception("shard %s failed", shard)
+        finally:
+            del self._busy[shard]
+            self._woken.set()
+
+    def _say(self, *, draining: bool | None = None) -> None:
+        """What the others are to know from the next beat on."""
+        rates = {shard: round(one.rate, 1) for shard, one in self._hosted.items() if one.rate is not None}
+        about = msgspec.structs.replace(self._about, rates=rates)
+        self._about = about if draining is None else msgspec.structs.replace(about, draining=draining)
+        if self.membership is not None:
+            self.membership.tell(encode_about(self._about))
+
+    async def _nudge_all(self) -> None:
+        peers = [
+            seat.about.peer for session, seat in self._seats.nodes.items() if seat.about and session != self.session
+        ]
+        await asyncio.gather(*map(self._nudge, peers))
+
+    async def _nudge(self, peer: str) -> None:
+        """Who misses it, sees it a little later."""
+        with suppress(OSError):
+            await tell_peer(peer, self._secret, Purpose.NUDGE)

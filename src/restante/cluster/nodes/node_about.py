@@ -1,0 +1,40 @@
+"""What a node tells the others of itself, in its row of the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a node is, what it speaks, and how much its shards have to do."""
+
+    url: str
+    """For clients."""
+    peer: str
+    """Host and port, for the other nodes."""
+    version: str
+    formats: tuple[int, ...]
+    """Of stored data, that it can work with."""
+    settings: str
+    """A digest of its settings and tokens: the same in all nodes."""
+    since: int
+    """When it was started, in microseconds since 1970."""
+    draining: bool = False
+    """Whether it gives its shards away, and takes none."""
+    rates: dict[int, float] = {}
+    """Commits a second of its shards, of those that it has had for a while."""
+
+
+_decoder = msgspec.json.Decoder(NodeAbout)
+
+
+def encode_about(about: NodeAbout) -> bytes:
+    return msgspec.json.encode(about)
+
+
+def decode_about(content: bytes) -> NodeAbout | None:
+    """None for what another version says that this one cannot read."""
+    try:
+        return _decoder.decode(content)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,111 @@
+"""`ShardSeats`: where each shard is now, as far as this node knows, and the connections that lead there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.node_about import NodeAbout, decode_about
+from restante.cluster.nodes.peer_connection import connect_peer
+from restante.hub.door.in_process import InProcess
+from restante.model.shards.ranges import Ranges
+from restante.ports.membership import NodeRow, StoreSurvey
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+class ServedShard(Protocol):
+    """A shard that this process serves."""
+
+    @property
+    def link(self) -> InProcess: ...
+
+    def protocol(self, purpose: Purpose) -> asyncio.Protocol:
+        """What takes a connection of another node."""
+        ...
+
+    async def connect(self, made: Callable[[], P]) -> P:
+        """A connection of this process to the HTTP server of the shard."""
+        ...
+
+
+class NodeSeat(NamedTuple):
+    """A node, and what it says of itself."""
+
+    row: NodeRow
+    about: NodeAbout | None
+
+
+class ShardSeats:
+    """Used in one event loop."""
+
+    def __init__(self, ranges: Ranges, secret: bytes) -> None:
+        self.ranges = ranges
+        self.own: dict[int, ServedShard] = {}
+        """Those that this node serves now."""
+        self.survey = StoreSurvey(0, (), ())
+        self.nodes: dict[str, NodeSeat] = {}
+        self.look: Callable[[], None] = lambda: None
+        """Have the store looked at soon: something is not where it was."""
+        self._secret = secret
+        self._owners: list[str | None] = [None] * len(ranges)
+        self._leading: list[set[asyncio.Transport]] = [set() for _ in ranges]
+        """The connections to shards of other nodes."""
+
+    def update(self, survey: StoreSurvey) -> None:
+        """What the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
+        self.survey = survey
+        self.nodes = {row.session: NodeSeat(row, decode_about(row.about)) for row in survey.nodes}
+        for row, before in zip(survey.shards, tuple(self._owners), strict=True):
+            self._owners[row.shard] = row.owner
+            if before != row.owner:
+                self._cut(row.shard)
+
+    def about(self, session: str | None) -> NodeAbout | None:
+        seat = None if session is None else self.nodes.get(session)
+        return None if seat is None else seat.about
+
+    def owner(self, shard: int) -> NodeAbout | None:
+        """Who has a shard; None if nobody is known to."""
+        return self.about(self._owners[shard])
+
+    async def connect(self, shard: int, purpose: Purpose, made: Callable[[], P]) -> P:
+        """A connection to whoever has a shard; `OSError` if nobody is there now."""
+        own = self.own.get(shard)
+        if own is not None:
+            return await own.connect(made)
+        about = self.owner(shard)
+        if about is None:
+            self.look()
+            raise ConnectionRefusedError("nobody has it at the moment")
+        try:
+            protocol = await connect_peer(about.peer, self._secret, purpose, shard, made)
+        except OSError:
+            self.look()
+            raise
+        transport: asyncio.Transport = protocol.transport  # type: ignore[attr-defined]  # of all that connect here
+        self._leading[shard] = {one for one in self._leading[shard] if not one.is_closing()} | {transport}
+        return protocol
+
+    def _cut(self, shard: int) -> None:
+        for transport in self._leading[shard]:
+            transport.abort()
+        self._leading[shard].clear()
+
+
+class ShardPlace:
+    """Where one shard is reached, for one purpose: wherever it is now."""
+
+    def __init__(self, seats: ShardSeats, shard: int, purpose: Purpose) -> None:
+        self._seats = seats
+        self._shard = shard
+        self._purpose = purpose
+
+    async def connect(self, made: Callable[[], P]) -> P:
+        return await self._seats.connect(self._shard, self._purpose, made)
+
+
+def places_of(seats: ShardSeats, purpose: Purpose) -> Sequence[ShardPlace]:
+    return [ShardPlace(seats, shard, purpose) for shard in range(len(seats.ranges))]

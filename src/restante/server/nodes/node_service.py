@@ -1,0 +1,106 @@
+"""A node served: its door takes any call, and brings it to whichever node has the shard; its own shards it serves itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.keeper import NodeKeeper
+from restante.cluster.nodes.node_about import NodeAbout
+from restante.cluster.nodes.node_lines import NodeCarrier, NodeLines
+from restante.cluster.nodes.peer_server import PeerServer, Taker
+from restante.cluster.nodes.seat_directory import SeatDirectory
+from restante.cluster.nodes.shard_seats import ShardSeats
+from restante.model.shards.ranges import Ranges
+from restante.ports.membership import NodeMembership
+from restante.server.doors.door_service import DoorService
+from restante.server.nodes.node_shard import NodeShardHost
+from restante.settings import Settings
+from restante.settings_tree import KeyPath
+
+_log = logging.getLogger("restante.server")
+_SETTLING_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What a node is among the others."""
+
+    ranges: Ranges
+    enter: Callable[[bytes], NodeMembership]
+    """Makes it one of the nodes of the store."""
+    about: NodeAbout
+    secret: bytes
+    """Of the cluster."""
+    peers: socket.socket
+    """Where the others are heard."""
+
+
+class NodeService(DoorService):
+    """A node, not yet running. Made in its event loop."""
+
+    def __init__(
+        self,
+        plan: NodePlan,
+        home: Path,
+        settings: Settings,
+        bound: socket.socket,
+        places: Mapping[KeyPath, str],
+    ) -> None:
+        seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
+        lines = NodeLines(seats)
+        carrier = NodeCarrier(lines, asyncio.get_running_loop())
+        host = NodeShardHost(settings, url, home, places, carrier)
+        self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
+        self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
+        self.seats = seats
+        self._leaving: asyncio.Future[None] | None = None
+        directory = SeatDirectory(seats, self.keeper, plan.secret)
+        super().__init__(lines, home, settings, bound, url, places, directory=directory)
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until `drain` is called: then the shards go to other nodes, and what is under way is finished."""
+        await self._peers.start()
+        keeping = asyncio.ensure_future(self.keeper.run())
+        try:
+            await super().run(started)
+        finally:
+            keeping.cancel()
+            await asyncio.wait((keeping,))
+            await self.keeper.close()
+            self._peers.close()
+
+    def drain(self) -> None:
+        """The shards first, while the door still answers. Told again, it ends at once."""
+        if self._leaving is not None:
+            super().drain()
+            return
+        _log.info("leaving")
+        self._leaving = asyncio.ensure_future(self._leave())
+
+    async def _leave(self) -> None:
+        await self.keeper.give_away()
+        super().drain()
+
+    async def _ready(self) -> None:
+        """Announced when every shard has an owner, and those of this node are served; or after a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLING_SECONDS):
+                await self.keeper.until(lambda: self.keeper.settled)
+
+    def _welcome(self, purpose: Purpose, shard: int) -> Taker | bool:
+        if purpose is Purpose.NUDGE:
+            self.keeper.nudged()
+            return True
+        if purpose is Purpose.DRAIN:
+            self.keeper.drain()
+            return True
+        own = self.seats.own.get(shard)
+        return False if own is None else partial(own.protocol, purpose)

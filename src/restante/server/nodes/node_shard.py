@@ -1,0 +1,113 @@
+"""A shard that a node has taken: its hub, and a server of its own that answers the requests which doors pass on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from restante.cluster.call_server import CallAnswers
+from restante.cluster.nodes.handshake import Purpose
+from restante.hub.door.in_process import InProcess
+from restante.ports.carrier import Shard, ShardCarrier
+from restante.ports.clock import running_seconds
+from restante.ports.store import Store
+from restante.server.access.web_access import CarriedAccess
+from restante.server.serve import ServedPlace, Service
+from restante.settings import Settings
+from restante.settings_tree import KeyPath
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+_DRAIN_SECONDS = 1.0
+"""For what is under way when a shard moves."""
+_RATE_SECONDS = 20.0
+
+
+class NodeShard(Service):
+    """A shard served in this process, without a socket of its own."""
+
+    def __init__(
+        self, store: Store, shard: Shard, settings: Settings, url: str, home: Path, places: Mapping[KeyPath, str]
+    ) -> None:
+        super().__init__(
+            None, settings, insecure=True, store=store, places=places, place=ServedPlace(None, url, home, shard)
+        )
+        self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
+        self._calls: set[CallAnswers] = set()
+        self._running: asyncio.Future[None] | None = None
+        self._since = running_seconds()
+
+    @property
+    def link(self) -> InProcess:
+        return self.desk.own
+
+    @property
+    def rate(self) -> float | None:
+        seconds = running_seconds() - self._since
+        return None if seconds < _RATE_SECONDS else self.desk.hub.commit_totals.commits / seconds
+
+    async def begin(self) -> None:
+        """Return when it serves."""
+        served = asyncio.Event()
+        self._running = asyncio.ensure_future(self.run(served.set))
+        waiting = asyncio.ensure_future(served.wait())
+        await asyncio.wait((self._running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._running.done():
+            self._running.result()
+
+    def protocol(self, purpose: Purpose) -> asyncio.Protocol:
+        return CallAnswers(self.desk.own, self._calls) if purpose is Purpose.CALLS else self._request_protocol()
+
+    async def connect(self, made: Callable[[], P]) -> P:
+        loop = asyncio.get_running_loop()
+        here, there = socket.socketpair()
+        for end in (here, there):
+            end.setblocking(False)
+        await loop.connect_accepted_socket(self._request_protocol, there)
+        _, protocol = await loop.create_unix_connection(made, sock=here)
+        return protocol
+
+    async def close(self, owner: str | None) -> None:
+        if owner is not None:
+            self.desk.post.move(self.desk.hub.owned, owner)
+        self.drain()
+        assert self._running is not None, "it was begun"
+        await self._running
+        for connection in tuple(self._calls):
+            connection.close()
+
+    def _tell(self) -> None:
+        """The node's keeper says which shards are served."""
+
+    async def _begin_health(self) -> None:
+        """Nobody waits for the first round: those who look, ask a door."""
+        self.desk.health.begin()
+
+    def _request_protocol(self) -> asyncio.Protocol:
+        return self.connection(config=self.server.config, server_state=self.server.server_state, app_state={})
+
+
+class NodeShardHost:
+    """Opens the shards of a node, in threads."""
+
+    def __init__(
+        self, settings: Settings, url: str, home: Path, places: Mapping[KeyPath, str], carrier: ShardCarrier
+    ) -> None:
+        drain = min(settings.server.drain_seconds, _DRAIN_SECONDS)
+        server = msgspec.structs.replace(settings.server, drain_seconds=drain)
+        self._made = partial(
+            NodeShard, settings=msgspec.structs.replace(settings, server=server), url=url, home=home, places=places
+        )
+        self._carrier = carrier
+
+    async def open(self, partitions: range, store: Store) -> NodeShard:
+        hosted = await asyncio.to_thread(self._made, store, Shard(partitions, self._carrier))
+        await hosted.begin()
+        return hosted

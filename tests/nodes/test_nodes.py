@@ -1,0 +1,192 @@
+"""Several nodes on one database: any takes any call, shards move, and the dead are succeeded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import restante
+from restante.errors import Unavailable
+from restante.model.storage.partition import partition_of
+from tests.nodes.threaded import PARTITIONS, SHARDS, ThreadedNode, founded
+from tests.postgresql_server import schema_address
+from tests.server.wire import Wire
+from tests.waiting import wait_until
+
+NAMES = [f"r{number}" for number in range(40)]
+START = Callable[[str], ThreadedNode]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return founded(schema_address(tmp_path))
+
+
+@pytest.fixture
+def start(address: str, tmp_path: Path) -> Iterator[START]:
+    nodes: list[ThreadedNode] = []
+
+    def start(name: str) -> ThreadedNode:
+        nodes.append(ThreadedNode(address, name, tmp_path / name))
+        return nodes[-1]
+
+    yield start
+    for node in nodes:
+        node.stop()
+
+
+def shared_out(*nodes: ThreadedNode) -> bool:
+    """Whether all shards are served, by each about as many."""
+    counts = [len(node.shards) for node in nodes]
+    return sum(counts) == SHARDS and max(counts) - min(counts) <= 1
+
+
+def test_a_node_alone_has_all_shards_and_is_one_hub(start: START) -> None:
+    node = start("a")
+    assert node.shards == list(range(SHARDS))
+    with restante.connect(node.url) as hub:
+        receipt = hub.producer.send([restante.Message(recipient=name, text=name, id=name) for name in NAMES])
+        assert (receipt.accepted, len(receipt.partitions)) == (40, len({partition_of(n, PARTITIONS) for n in NAMES}))
+        bundle = hub.recipient(NAMES[0]).peek()
+        assert bundle is not None
+        assert bundle.dequeue().messages == 1
+        assert len(hub.recipients().recipients) == 39
+
+
+def test_any_node_takes_any_call(start: START) -> None:
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    with restante.connect(ada.url) as one, restante.connect(bob.url) as other:
+        one.producer.send([restante.Message(recipient=name, text=name, id=name) for name in NAMES])
+        assert {own.recipient for own in other.recipients().recipients} == set(NAMES)
+        for hub, name in zip((one, other) * 20, NAMES, strict=True):
+            bundle = hub.recipient(name).peek()
+            assert bundle is not None
+            assert [message.text for message in bundle.messages] == [name]
+            assert bundle.dequeue().messages == 1
+        assert all(other.recipient(name).peek() is None for name in NAMES)
+
+
+def test_batches_and_consignments_go_over_nodes(start: START) -> None:
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    one, other = Wire(ada.url), Wire(bob.url)
+    opened = one("POST", "/v1/consignments", {"key": "night", "batch": True}).json()
+    place = f"/v1/consignments/{opened['id']}"
+    body = [{"recipient": name, "data": name} for name in NAMES]
+    assert other("POST", f"{place}/parcels?writer=w&attempt=0&parcel=0", body).json() == {"staged": 40}
+    assert one.get("/v1/recipients").json()["recipients"] == []
+    counted = {"writers": [{"writer": "w", "attempt": 0, "messages": 40}]}
+    committed = other("POST", f"{place}/commit", counted)
+    assert (committed.status, committed.json()["accepted"]) == (200, 40)
+    batch = f"/v1/batches/{opened['batch']}"
+    assert one.get(batch).json()["pending"] == 40
+    for name in NAMES:
+        bundle = one.get(f"/v1/recipients/{name}/peek").headers["restante-bundle-id"]
+        assert other("DELETE", f"/v1/recipients/{name}/bundles/{bundle}").status == 200
+    wait_until(lambda: other.get(batch).json()["state"] == "complete")
+    for wire in (one, other):
+        wire.close()
+
+
+class Publisher:
+    """Sends one message after the other to one recipient, and notes what was answered, and how long it took at most."""
+
+    def __init__(self, url: str, recipient: str) -> None:
+        self.sent: list[str] = []
+        self.longest = 0.0
+        self.failures: list[BaseException] = []
+        self._recipient, self._url = recipient, url
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with restante.connect(self._url) as hub:
+                while not self._ending.is_set():
+                    began, name = time.monotonic(), f"{self._recipient}-{len(self.sent)}"
+                    hub.producer.send([restante.Message(recipient=self._recipient, id=name, text=name)])
+                    self.longest = max(self.longest, time.monotonic() - began)
+                    self.sent.append(name)
+        except BaseException as error:  # noqa: BLE001  # handed to the test
+            self.failures.append(error)
+
+    def finish(self) -> None:
+        self._ending.set()
+        self._thread.join(60)
+        assert not self.failures
+
+
+def collected(url: str, recipient: str) -> list[str]:
+    with restante.connect(url) as hub:
+        found: list[str] = []
+        while (bundle := hub.recipient(recipient).peek()) is not None:
+            found += [message.id or "" for message in bundle.messages]
+            bundle.dequeue()
+        return found
+
+
+def test_a_node_that_joins_and_one_that_leaves_refuse_nobody(start: START) -> None:
+    ada = start("a")
+    publishers = [Publisher(ada.url, name) for name in NAMES[:6]]
+    bob = start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    more = [Publisher(bob.url, name) for name in NAMES[6:12]]
+    wait_until(lambda: all(len(own.sent) > 3 for own in (*publishers, *more)))
+    for own in publishers:
+        own.finish()
+    ada.stop()
+    wait_until(lambda: bob.shards == list(range(SHARDS)))
+    for own in more:
+        own.finish()
+    for own, name in zip((*publishers, *more), NAMES, strict=False):
+        assert collected(bob.url, name) == own.sent
+
+
+def test_a_silent_node_is_succeeded_and_answers_no_more(start: START) -> None:
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    lost = ada.shards
+    with restante.connect(bob.url) as hub:
+        hub.producer.send([restante.Message(recipient=name, text=name, id=name) for name in NAMES])
+        ada.drop_lease()
+        began = time.monotonic()
+        wait_until(lambda: set(lost) <= set(bob.shards))
+        assert time.monotonic() - began < 15
+        for name in NAMES:
+            bundle = hub.recipient(name).peek()
+            assert bundle is not None
+            assert bundle.dequeue().messages == 1
+        hub.producer.send([restante.Message(recipient=name, text=name, id=f"{name} again") for name in NAMES])
+
+
+def test_without_the_secret_a_node_gets_nothing(start: START) -> None:
+    ada = start("a")
+    with pytest.raises(Unavailable), restante.connect(f"http://{ada.peer}", timeout=5) as hub:
+        hub.producer.send([restante.Message(recipient="x", text="x")])
+
+
+def test_the_map_says_who_has_what_and_a_drained_node_gives_all_away(start: START) -> None:
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    wire = Wire(ada.url)
+    found = wire.get("/v1/nodes").json()
+    assert (found["partition_count"], [own["first"] for own in found["shards"]]) == (PARTITIONS, [0, 4, 8, 12])
+    assert {own["node"]: own["address"] for own in found["nodes"]} == {"a": ada.url, "b": bob.url}
+    wait_until(lambda: {own["node"] for own in wire.get("/v1/nodes").json()["shards"]} == {"a", "b"})
+    assert wire("POST", "/v1/nodes/nobody/drain").problem["code"] == "node_unknown"
+    planned = wire("POST", "/v1/nodes/b/drain?dry_run=true").json()
+    assert (planned["state"], planned["shards"]) == ("serving", bob.shards)
+    assert wire("POST", "/v1/nodes/b/drain").json()["state"] == "draining"
+    wait_until(lambda: ada.shards == list(range(SHARDS)) and bob.shards == [])
+    refused = wire("POST", "/v1/nodes/a/drain")
+    assert (refused.status, refused.problem["code"]) == (409, "last_node")
+    other = Wire(bob.url)
+    assert other.publish({"recipient": "x", "data": "x"}).status == 201
+    for own in (wire, other):
+        own.close()
