@@ -6,6 +6,7 @@ import pytest
 
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GroupUnknown, InvalidRequest, StorageFull
+from restante.hub.actions import outcomes
 from restante.hub.engine import outcomes as engine_outcomes
 from restante.model.actions.action_answers import OutcomesReported
 from restante.model.actions.action_row import ActionState
@@ -55,21 +56,20 @@ def test_the_reports_of_all_partitions_are_one_commit(world: ActionWorld) -> Non
 
 def test_a_partition_that_was_lost_is_refused_by_itself(world: ActionWorld) -> None:
     found = sent(world)
-    lost, wrong, ahead, *others = found
+    lost, ahead, *others = found
     assert others
     stale = world.owned[lost].generation - 1
     reports = [
         report(world, lost, *map(outcome, found[lost]), generation=stale),
-        report(world, wrong, *[outcome(number, attempts=-1) for number in found[wrong]]),
         ReportOutcomes(GROUP, ahead, world.owned[ahead].generation, list(map(outcome, found[ahead])), position=10**9),
         report(world, 99, outcome(1), generation=1),
         *(report(world, other, *map(outcome, found[other])) for other in others),
     ]
     reported = world.hub.call(ReportEach(reports))
-    refused = {lost: "generation_stale", wrong: "invalid_request", ahead: "position_ahead", 99: "partition_unknown"}
+    refused = {lost: "generation_stale", ahead: "position_ahead", 99: "partition_unknown"}
     assert codes(reported) == {**refused, **dict.fromkeys(others)}
     left = {(row["partition"], row["sequence_number"]) for row in world.handed()}
-    assert left == {(partition, number) for partition in (lost, wrong, ahead) for number in found[partition]}
+    assert left == {(partition, number) for partition in (lost, ahead) for number in found[partition]}
     # What was refused changes nothing, and is taken when it is right.
     again = world.hub.call(ReportEach([report(world, lost, *map(outcome, found[lost]))]))
     assert codes(again) == {lost: None}
@@ -92,6 +92,8 @@ def test_what_concerns_no_partition_refuses_all(world: ActionWorld, monkeypatch:
         world.hub.call(ReportEach([*reports, reports[0]]))
     with pytest.raises(InvalidRequest, match="10,000"):
         world.hub.call(ReportEach([report(world, 0, *[outcome(1)] * 9_999), report(world, 1, *[outcome(1)] * 2)]))
+    with pytest.raises(InvalidRequest, match="attempts"):
+        world.hub.call(ReportEach([*reports[1:], report(world, reports[0].partition, outcome(1, attempts=-1))]))
     with pytest.raises(GroupUnknown):
         world.hub.call(ReportEach([ReportOutcomes("nobody", 0, 1, ()), ReportOutcomes("nobody", 1, 1, ())]))
 
@@ -104,6 +106,13 @@ def test_what_concerns_no_partition_refuses_all(world: ActionWorld, monkeypatch:
             world.hub.call(ReportEach(reports))
     assert set(states(world)) == {ActionState.ACCEPTED}
     assert set(codes(world.hub.call(ReportEach(reports))).values()) == {None}
+
+
+def test_for_a_report_that_is_stale_nothing_is_read(world: ActionWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand numbers that nobody was handed would be looked for in the feed, one by one."""
+    monkeypatch.setattr(outcomes, "read_feed", lambda *_, **__: pytest.fail("the feed was read"))
+    stale = report(world, 0, *[outcome(number) for number in range(1, 5_000)], generation=1)
+    assert codes(world.hub.call(ReportEach([stale]))) == {0: "generation_stale"}
 
 
 def test_none_at_all_is_no_error(world: ActionWorld) -> None:

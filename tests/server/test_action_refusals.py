@@ -16,6 +16,11 @@ from tests.server.wire import Wire
 
 JSON = {"Content-Type": "application/json"}
 OUTCOMES = "/v1/groups/g/partitions/0/outcomes"
+JOINT = "/v1/groups/g/outcomes"
+
+
+def joint(partition: int, **given: Any) -> dict[str, Any]:
+    return {"partition": partition, "generation": 1, **given}
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +132,9 @@ def test_sizes_are_bounded(wire: Wire, generation: int) -> None:
     assert wire("POST", "/v1/actions", {"actions": []}).status == 400
     outcomes = [{"sequence_number": 1, "state": "done", "attempts": 1}] * 10_001
     assert wire("POST", OUTCOMES, {"generation": generation, "outcomes": outcomes}).status == 400
+    assert wire("POST", JOINT, {"partitions": [joint(0, outcomes=outcomes)]}).status == 400
+    assert wire("POST", JOINT, {"partitions": [joint(own, outcomes=outcomes[:5_001]) for own in (0, 1)]}).status == 400
+    assert wire("POST", JOINT, {"partitions": [joint(own) for own in range(257)]}).status == 400
     bomb = gzip.compress(b" " * (64 * 1024 * 1024 + 1))
     packed = {**JSON, "Content-Encoding": "gzip"}
     assert wire("POST", "/v1/actions/known", bomb, headers=packed).status == 413

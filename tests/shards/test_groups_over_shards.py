@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.calls.groups import (
     DefineGroup,
     DeleteGroup,
@@ -184,6 +185,31 @@ def test_a_release_reaches_home_however_late() -> None:
                 checkpoint(shards, own, 0, release=True)
         shards.lose = ()
         wait_until(lambda: len(beat(shards, second.member_id)) == PARTITIONS - len(kept), "what was released is given")
+
+
+def test_what_is_released_in_a_joint_report_goes_on_and_what_is_refused_there_does_not() -> None:
+    with Shards(2) as shards:
+        define(shards)
+        first = shards.hubs[0].call(JoinGroup("g", "a"))
+        second = shards.hubs[0].call(JoinGroup("g", "b"))
+        kept = beat(shards, first.member_id)
+        given_up = [own for own in first.partitions if own.partition not in kept]
+        refused = given_up[-1]
+        for shard in shards.hubs:
+            reports = [
+                ReportOutcomes("g", own.partition, own.generation - (own is refused), (), position=0, release=True)
+                for own in given_up
+                if shards.owner(own.partition) is shard
+            ]
+            if reports:
+                answer = shard.call(ReportEach(reports))
+                stale = [one.partition for one in answer.partitions if one.problem]
+                assert stale == [
+                    own.partition for own in given_up if own is refused and shards.owner(own.partition) is shard
+                ]
+        taken = {own.partition for own in given_up if own is not refused}
+        wait_until(lambda: beat(shards, second.member_id).keys() == taken, "what was released is given, and no more")
+        assert not shards.owner(refused.partition).core.memory(GroupMemory).untold
 
 
 def test_a_reset_in_a_shard_is_known_at_home() -> None:

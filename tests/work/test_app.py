@@ -258,6 +258,23 @@ def test_an_asynchronous_handler_that_takes_too_long_is_cancelled_which_is_passi
     assert problem(ran)[0] == "retries_exhausted"
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_handler_that_would_end_its_process_ends_itself_alone(kind: type[BaseException]) -> None:
+    app = App("shop")
+
+    @app.action("in_loop")
+    async def in_loop() -> None:
+        raise kind
+
+    @app.action("in_thread")
+    def in_thread() -> None:
+        raise kind
+
+    ran = run(app, [raw("in_loop", b"{}"), raw("in_thread", b"{}")])
+    assert ran.states == ["poisoned", "poisoned"]
+    assert [kind.__name__ in problem(ran, own)[1] for own in (0, 1)] == [True, True]
+
+
 def test_a_thread_that_does_not_end_leaves_its_action_open_and_the_rest_is_reported() -> None:
     app, free = App("shop"), threading.Event()
 

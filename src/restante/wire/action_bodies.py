@@ -17,6 +17,8 @@ from restante.wire.json_values import Body, compact, utf8_body
 
 _NOTHING = b"{}"
 """The data of an action that says nothing."""
+_NUMBER_MAX = 2**63 - 1
+"""Larger ones no store and no frame between processes holds."""
 ExpiresIn = Annotated[float, Meta(gt=0)]
 
 
@@ -52,7 +54,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class OutcomeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What became of one action."""
 
-    sequence_number: Annotated[int, Meta(ge=1)]
+    sequence_number: Annotated[int, Meta(ge=1, le=_NUMBER_MAX)]
     state: OutcomeState
     attempts: Annotated[int, Meta(ge=0)]
     result: Raw | UnsetType = UNSET
@@ -65,16 +67,16 @@ class OutcomeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class OutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What became of actions of one partition, and up to where all have an outcome."""
 
-    generation: Annotated[int, Meta(ge=0)]
+    generation: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)]
     outcomes: Annotated[tuple[OutcomeBody, ...], Meta(max_length=OUTCOMES_AT_ONCE_MAX)] = ()
-    position: Annotated[int, Meta(ge=0)] | None = None
+    position: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)] | None = None
     release: bool | None = None
 
 
 class PartitionOutcomesBody(OutcomesBody, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The same of one partition among several."""
 
-    partition: Annotated[int, Meta(ge=0)]
+    partition: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)]
 
 
 class JointOutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -52,6 +52,11 @@ async def attempted(handler: ActionHandler[Any, Any], job: ActionJob, attempt: W
         if task is not None and task.cancelling():
             raise  # The worker itself ends.
         return AttemptFailed(code="error", detail=_lines(error))
+    except (
+        SystemExit,
+        KeyboardInterrupt,
+    ) as error:  # A handler ends itself, and not the worker with all that runs in it.
+        return AttemptFailed(code="error", detail=_lines(error))
     except Exception as error:  # noqa: BLE001  # whatever a handler raises is its answer
         return _raised(handler, error)
     return _returned(returned)

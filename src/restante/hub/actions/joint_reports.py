@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
-from restante.errors import GenerationStale, InvalidRequest, PositionAhead, RestanteError
+from restante.errors import GenerationStale, InvalidRequest, PartitionUnknown, PositionAhead, RestanteError
 from restante.hub.actions.outcomes import is_light, report_request, tell_if_release
 from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported
 from restante.model.actions.action_reports import check_reports
+from restante.model.groups.group_names import check_group
 
 Prepared = Planned[OutcomesTaken] | RestanteError
 """A report that is to be committed, or why it is not."""
-_OF_A_PARTITION = (GenerationStale, PositionAhead, InvalidRequest)
+_OF_A_PARTITION = (GenerationStale, PositionAhead, PartitionUnknown)
 
 
 def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
     prepared = _prepared(core, call)
     core.committer.submit_each([one for one in prepared if isinstance(one, Planned)])
     answer = _answered(call, prepared)
-    for own, one in zip(call.reports, prepared, strict=True):
-        if not isinstance(_outcome(one), RestanteError):
+    for own, told in zip(call.reports, answer.partitions, strict=True):
+        if told.problem is UNSET:
             tell_if_release(core, own)
     return answer
 
@@ -48,7 +51,9 @@ def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesRe
 
 
 def _prepared(core: Core, call: ReportEach) -> list[Prepared]:
-    check_reports([own.partition for own in call.reports], sum([len(own.outcomes) for own in call.reports]))
+    for name in {own.group for own in call.reports}:
+        check_group(name)
+    check_reports([(own.partition, own.outcomes) for own in call.reports])
     return [_one_prepared(core, own) for own in call.reports]
 
 
@@ -56,6 +61,8 @@ def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
     try:
         return report_request(core, call)
     except RestanteError as error:
+        if isinstance(error, InvalidRequest) and not isinstance(error, PartitionUnknown):
+            raise  # What cannot be meant refuses all of it, before anything is done.
         return error
 
 

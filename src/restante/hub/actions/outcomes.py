@@ -57,8 +57,16 @@ def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
     check_number("generation", call.generation)
     check_number("position", call.position or 0)
     outcomes = _checked(core, call.outcomes)
+    _check_not_stale(core, name, call)
     handed = _handed(core, call.partition, [outcome.sequence_number for outcome in outcomes])
     return Planned(partial(_plan, core, name, call, outcomes, handed))
+
+
+def _check_not_stale(core: Core, name: str, call: ReportOutcomes) -> None:
+    """Generations ascend: what is stale now is so in the commit, too, and nothing has to be read for it."""
+    known = core.memory(GroupMemory).groups.get(name)
+    if known is not None and call.generation < known.positions[call.partition].generation:
+        check_generation(known.positions[call.partition], call.generation)
 
 
 def is_light(core: Core, call: ReportOutcomes) -> bool:
@@ -78,7 +86,7 @@ def _checked(core: Core, outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:
 
 def _handed(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, HandedAction]:
     handed, found = core.memory(ActionMemory).handed, {}
-    for number in numbers:
+    for number in dict.fromkeys(numbers):
         action = handed.get((partition, number)) or find_handed(core, partition, number)
         if action is not None:
             found[number] = action

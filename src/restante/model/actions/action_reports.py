@@ -171,9 +171,12 @@ def accepted_again(row: ActionRow) -> ActionRow:
     return ActionRow(row.concerns, row.origin, row.id, row.text_id, row.name, row.accepted_at)
 
 
-def check_reports(partitions: Sequence[int], outcomes: int) -> None:
-    """`InvalidRequest`, if these partitions cannot be reported together, with so many outcomes in all."""
-    if len(set(partitions)) < len(partitions):
+def check_reports(reports: Sequence[tuple[int, Sequence[WorkOutcome]]]) -> None:
+    """`InvalidRequest`, if these outcomes of these partitions cannot be reported together, or one of them cannot be meant."""
+    if len({partition for partition, _ in reports}) < len(reports):
         raise InvalidRequest("Each partition is reported once.", field="partitions")
-    if outcomes > limits.OUTCOMES_AT_ONCE_MAX:
+    if sum([len(outcomes) for _, outcomes in reports]) > limits.OUTCOMES_AT_ONCE_MAX:
         raise InvalidRequest(f"Reports have at most {limits.OUTCOMES_AT_ONCE_MAX:,} outcomes.", field="outcomes")
+    for _, outcomes in reports:
+        for outcome in outcomes:
+            _check_shape(outcome)

@@ -183,7 +183,7 @@ async def change_poison(lines: ShardLines, call: RepeatPoison | GiveUpPoison, ca
 
 async def report_each(lines: ShardLines, call: ReportEach, caller: Grant) -> OutcomesReported:
     """Each shard takes those of its partitions. One that is silent harms no other; if all are, that is the answer."""
-    check_reports([own.partition for own in call.reports], sum([len(own.outcomes) for own in call.reports]))
+    check_reports([(own.partition, own.outcomes) for own in call.reports])
     if not call.reports:
         return OutcomesReported(partitions=())
     parts: dict[int, list[ReportOutcomes]] = {}

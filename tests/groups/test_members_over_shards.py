@@ -1,0 +1,106 @@
+"""Members of a group while shards end and come back, the home of groups among them: nothing is missed, nothing out of turn."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import restante
+from restante.client.groups.groups_sync import Group
+from restante.client.surface import sync
+from restante.errors import RestanteError
+from restante.model.publishing.message import Message
+from restante.settings import GroupSettings, Settings
+from tests.cluster.several import SeveralHub
+from tests.groups.group_world import numbers_in
+from tests.waiting import wait_until
+
+PARTITIONS = 8
+SETTINGS = Settings(
+    partition_count=PARTITIONS,
+    housekeeping_seconds=0,
+    filing=False,
+    groups=GroupSettings(heartbeat_seconds=1, handover_seconds=5),
+)
+COUNT = 40
+
+
+class Reader:
+    """A member in a thread, which joins again whatever ended it, until it is told to leave."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.seen: dict[tuple[int, int], list[int]] = defaultdict(list)
+        """By partition and generation, the numbers in the order in which they were handed out."""
+        self._group: Group | None = None
+        self._url, self._name, self._leaving = url, name, threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        with restante.connect(self._url) as hub:
+            while not self._leaving.is_set():
+                try:
+                    self._group = hub.group("g", member=self._name)
+                    self._read(self._group)
+                except RestanteError:
+                    self._leaving.wait(0.1)
+
+    def _read(self, group: Group) -> None:
+        with group:
+            for page in group.pages():
+                self.seen[page.partition, page.generation] += numbers_in(page.table)
+
+    def leave(self) -> None:
+        self._leaving.set()
+        if self._group is not None:
+            self._group.close()
+        self._thread.join(120)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.wire
+def test_members_go_on_while_shards_end_and_come_back(tmp_path: Path) -> None:
+    several = SeveralHub(tmp_path / "data", SETTINGS)
+    with restante.connect(several.url) as hub:
+        readers = [Reader(several.url, name) for name in ("one", "two")]
+        for turn, shard in enumerate((1, 0, 3, 0)):
+            _publish(hub, turn)
+            several.stop_shard(shard)
+            if turn == 1:
+                readers.append(Reader(several.url, "three"))
+            several.start_shard(shard)
+            _publish(hub, turn + 100)
+        wait_until(lambda: _lag(hub) == 0, "all is done with")
+        ends = {own.partition: own.visible_sequence for own in hub.partitions()}
+        for reader in readers:
+            reader.leave()
+    several.stop()
+    _check(readers, ends)
+
+
+def _publish(hub: sync.Hub, turn: int) -> None:
+    hub.producer.send([Message(recipient=f"r{n}", id=f"{turn}-{n}", data=n) for n in range(COUNT)])
+
+
+def _lag(hub: sync.Hub) -> int:
+    try:
+        return hub.group("g").status().lag
+    except RestanteError:
+        return -1
+
+
+def _check(readers: list[Reader], ends: dict[int, int]) -> None:
+    """At least once, in order, and no generation anything twice."""
+    found: dict[int, set[int]] = defaultdict(set)
+    generations: dict[tuple[int, int], list[int]] = {}
+    for reader in readers:
+        for place, numbers in reader.seen.items():
+            assert place not in generations, "a generation is one member's"
+            generations[place] = numbers
+            assert numbers == sorted(set(numbers)), f"out of turn, or twice, in {place}"
+            found[place[0]] |= set(numbers)
+    for partition, end in ends.items():
+        assert set(range(1, end + 1)) <= found[partition], f"something of partition {partition} was not handed out"
