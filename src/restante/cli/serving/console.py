@@ -50,6 +50,7 @@ def console(
 
 def mount_door_console(service: DoorService, home: Path, number: int) -> None:
     """Of several doors on one port the first has the console, for sessions are in its memory; the others pass requests on."""
+    from restante.cluster.places import SocketPlace
     from restante.cluster.socket_paths import own_socket, short_path
     from restante.console.view.markup import BASE
     from restante.server.doors.mount_elsewhere import MountElsewhere
@@ -59,7 +60,7 @@ def mount_door_console(service: DoorService, home: Path, number: int) -> None:
         service.sockets.append(own_socket(home / _SOCKET))
         mount_console(service)
     elif service.counter.settings.server.console:
-        service.mount(MountElsewhere(BASE, Upstream(short_path(home / _SOCKET), "The console")))
+        service.mount(MountElsewhere(BASE, Upstream(SocketPlace(short_path(home / _SOCKET)), "The console")))
 
 
 def mount_console(service: HttpServer) -> None:
