@@ -28,6 +28,7 @@ from restante.model.storage.spread import check_new_count
 from restante.outside.webhooks import webhook_poster
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
+from restante.ports.clerk import Clerk
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.membership import NodeMembership
@@ -146,6 +147,7 @@ def open_hub(
     store: Store | None = None,
     backplane: Backplane | None = None,
     shard: Shard | None = None,
+    clerk: Clerk | None = None,
 ) -> OpenHub:
     """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
 
@@ -166,6 +168,7 @@ def open_hub(
             post_webhook=webhook_poster(known.webhooks.allowed_networks),
             backplane=open_backplane(known) if backplane is None else backplane,
             shard=shard,
+            clerk=clerk,
         )
     except BaseException:
         chosen.close()

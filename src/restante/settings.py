@@ -14,10 +14,17 @@ import msgspec
 
 from restante import limits
 from restante.settings_rules import Rule, Section, must_be
-from restante.settings_texts import SECRET_PREFIX, is_address, is_network, is_web_address, secret_bytes
+from restante.settings_texts import (
+    SECRET_PREFIX,
+    is_address,
+    is_network,
+    is_path,
+    is_unicode,
+    is_web_address,
+    secret_bytes,
+)
 
-DAY_SECONDS = 86_400.0
-_HOUR_SECONDS = 3_600.0
+DAY_SECONDS, _HOUR_SECONDS = 86_400.0, 3_600.0
 
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
@@ -38,15 +45,7 @@ def _like(allowed: str, pattern: str) -> Rule:
 
 
 def _is_name(text: str) -> bool:
-    return 0 < len(text) <= limits.ORIGIN_CHARACTERS_MAX and not text.isspace() and _is_unicode(text)
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _is_path(text: str) -> bool:
-    return bool(text.strip()) and "\0" not in text and _is_unicode(text)
+    return 0 < len(text) <= limits.ORIGIN_CHARACTERS_MAX and not text.isspace() and is_unicode(text)
 
 
 _SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
@@ -87,7 +86,7 @@ def is_store_url(text: str) -> bool:
 
 
 def _is_store_address(text: str) -> bool:
-    return is_store_url(text) and _is_unicode(text) and not re.search(r"://[^@/?]*:[^@/?]*@|[?&]password=", text)
+    return is_store_url(text) and is_unicode(text) and not re.search(r"://[^@/?]*:[^@/?]*@|[?&]password=", text)
 
 
 _STORE_URL = Rule(
@@ -295,7 +294,7 @@ class ClusterSettings(Section, frozen=True, kw_only=True):
         "node": _like("letters, digits, dots and dashes, at most 63", r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}"),
         "listen": _like("an address and a port, such as 0.0.0.0:8472", r"[A-Za-z0-9._:\[\]-]{1,255}:\d{1,5}"),
         "advertise": _like("a host name or an IP address", r"[A-Za-z0-9._:-]{1,255}"),
-        "secret_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
+        "secret_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
     }
 
 
@@ -384,7 +383,7 @@ class HealthSettings(Section, frozen=True, kw_only=True):
             f"a list of names out of {', '.join(dict.fromkeys((*HEALTH_COMPONENTS.split(), *HEALTH_CHECKS)))} and the measures",
             lambda value: all(map(_is_health_name, value)),
         ),
-        "switch_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
+        "switch_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
     }
 
 
@@ -425,6 +424,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
     """Whether mailbags are filed in the background; otherwise only by explicit calls."""
+    filing_process: bool = True
+    """Whether a served hub has a process of its own for what filing computes."""
     origins: dict[str, OriginSettings] = {}
     origin_groups: dict[str, OriginGroupSettings] = {}
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
@@ -458,9 +459,10 @@ class Settings(Section, frozen=True, kw_only=True):
         "consignment_retention_seconds": _SECONDS,
         "counters_url": _COUNTERS_URL,
         "store_url": _STORE_URL,
-        "store_password_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
+        "store_password_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
+        "filing_process": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "origin_groups": Rule(f"groups by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "server": Rule("the settings of the server"),

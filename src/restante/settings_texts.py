@@ -47,3 +47,12 @@ def is_network(text: str) -> bool:
         return bool(ipaddress.ip_network(text))
     except ValueError:
         return False
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def is_path(text: str) -> bool:
+    return bool(text.strip()) and "\0" not in text and is_unicode(text)

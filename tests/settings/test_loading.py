@@ -293,7 +293,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert (
         len(sources)
         == len(effective)
-        == 18
+        == 19
         + 4
         + len(ServerSettings.rules)
         + len(ClusterSettings.rules)

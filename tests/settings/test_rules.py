@@ -61,6 +61,7 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "housekeeping_seconds", None),
     (Settings, "housekeeping_seconds", 1 << 5_000),
     (Settings, "filing", 1),
+    (Settings, "filing_process", 1),
     (Settings, "origins", {"": OriginSettings()}),
     (Settings, "origins", {"x" * 65: OriginSettings()}),
     (Settings, "origins", {"billing": 3}),

@@ -22,9 +22,11 @@ import msgspec
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
+from restante.outside.filing_clerk import FilingClerk
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
+from restante.ports.clerk import Clerk
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
@@ -90,7 +92,14 @@ class Service(HttpServer):
             data = None if store is not None else settings.store_url or path
             shard = None if place is None else place.shard
             hub = open_hub(
-                data, settings=settings, origins=ports, clock=clock, store=store, shard=shard, backplane=backplane
+                data,
+                settings=settings,
+                origins=ports,
+                clock=clock,
+                store=store,
+                shard=shard,
+                backplane=backplane,
+                clerk=_clerk(settings) if store is None else None,
             )
         except BaseException:
             if bound is not None:
@@ -141,6 +150,11 @@ class Service(HttpServer):
         _log.info("serving", extra={"fields": fields})
         if gate.open and not is_loopback(self.desk.settings.server.host):
             _log.warning("Everybody who reaches this address may do everything here: no token is asked for.")
+
+
+def _clerk(settings: Settings) -> Clerk | None:
+    """Who computes what filing writes: a process of its own, where there can be one."""
+    return FilingClerk() if settings.filing_process and sys.platform != "win32" else None
 
 
 def _bound(bound: socket.socket | None) -> socket.socket:

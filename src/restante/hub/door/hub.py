@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -44,7 +44,6 @@ from restante.hub.actions.status import action_totals
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
-from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
 from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
@@ -59,20 +58,20 @@ from restante.hub.consignments.rounds import hasten
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
 from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep
+from restante.hub.door.commit_plans import plan_jointly, plan_lightly
 from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
-from restante.hub.engine.committer import Committer, plan_one
+from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.outcomes import CommitTotals
 from restante.hub.engine.partitions import Unfiled
-from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
@@ -94,8 +93,7 @@ from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
-from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
-from restante.hub.publishing.publish_request import PublishRequest, ReadMessages
+from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
@@ -113,6 +111,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
+from restante.ports.clerk import Clerk, OwnClerk
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.counters import Counters
@@ -166,9 +165,10 @@ class OpenHub:
         post_webhook: PostWebhook | None = None,
         backplane: Backplane | None = None,
         shard: Shard | None = None,
+        clerk: Clerk | None = None,
     ) -> None:
         deed, fence, partitions = open_partitions(store, settings, random, shard)
-        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
+        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard, clerk or OwnClerk())
         self._core.remember(Origins(origins))
         self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
@@ -188,7 +188,7 @@ class OpenHub:
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
-        self._core.start(partial(_plan_jointly, self._core), partial(_plan_lightly, self._core), self.committer_kind)
+        self._core.start(partial(plan_jointly, self._core), partial(plan_lightly, self._core), self.committer_kind)
         self._core.remember(load_rounds(store, self._core.owned))
         load_prepared(self._core)
         consignments.tidy_leftovers(self._core)
@@ -223,6 +223,7 @@ class OpenHub:
         finally:
             self._core.committer.close()
             self._core.store.close()
+            self._core.clerk.close()
             backplane_calls.end(self._core)
             counters = self._core.memory(BatchMemory).counters
             if counters is not None:
@@ -478,22 +479,3 @@ class ApartHub:
 
     def close(self) -> None:
         """The hub stays open."""
-
-
-def _plan_jointly(
-    core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
-) -> Sequence[CommitRequest[object]]:
-    return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))
-
-
-def _plan_lightly(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
-    """Plan small requests in their event loop; only publishes may need a closer look, and they come first."""
-    publishes = [request for request in requests if isinstance(request, PublishRequest)]
-    if publishes and not plan_light_publishes(core, plan, publishes):
-        return False
-    if len(publishes) < len(requests):
-        others = [request for request in requests if not isinstance(request, PublishRequest)]
-        plan.fetch([entry for request in others for entry in request.reads])
-        for request in plan_acknowledgements(core, plan, others):
-            plan_one(plan, request)
-    return True

@@ -28,6 +28,7 @@ from restante.model.storage.head import Head, decode_head
 from restante.model.storage.keys import Cabinet, after_prefix, key_cabinet, number_key
 from restante.model.storage.partition import partition_of
 from restante.ports.carrier import Shard
+from restante.ports.clerk import Clerk, OwnClerk
 from restante.ports.clock import Clock
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -124,6 +125,8 @@ class Core:
     random: Callable[[int], bytes] = os.urandom
     shard: Shard | None = None
     """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
+    clerk: Clerk = field(default_factory=OwnClerk)
+    """Who computes what filing writes."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)

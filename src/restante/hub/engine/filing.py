@@ -9,7 +9,7 @@ A damaged run is a border: the runs before it and the runs after it are merged s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -32,12 +32,12 @@ from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
-from restante.model.storage.joined import joined
 from restante.model.storage.keys import Cabinet, key_cabinet, number_key
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
 from restante.model.storage.segment import EncodedSegment, Segment, decode
+from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
@@ -116,7 +116,7 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSe
         return None
     try:
         contents, shifts = _contents(core, runs)
-        segment = joined(contents, shifts, partition.number)
+        segment = core.clerk.joined(contents, shifts, partition.number)
         return segment if segment is not None else _gathered(core, partition, contents, shifts)
     except (DataDamaged, FormatUnsupported):
         # The long way finds out what is harmed.
@@ -249,12 +249,45 @@ def _write_shelf(
 ) -> None:
     """Write the segments of the shelf. `written` names every blob that was written, also after an error."""
     _check_directories(runs)
+    fronts = _fronts(runs)
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
-        for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
+        for encoded in _merged(core, partition, runs[0].row.first, stretches, pieces, fronts):
             blob = partition.take_blob()
             core.store.put_blob(blob, encoded.parts, fence=core.fence)
             written.append(_place(blob, encoded))
+
+
+def _fronts(runs: Sequence[Run]) -> dict[BlobKey, int]:
+    """How long the front of each segment is."""
+    return {
+        stored.blob: place.front for run in runs for stored, place in zip(run.segments, run.row.segments, strict=True)
+    }
+
+
+def _merged(
+    core: Core,
+    partition: Partition,
+    first: int,
+    stretches: Sequence[DrawerStretch],
+    pieces: Sequence[SegmentPiece],
+    fronts: Mapping[BlobKey, int],
+) -> Sequence[EncodedSegment]:
+    """One slice of a shelf: by the clerk, unless some of it may be past its retention."""
+    found = None
+    if core.clerk.merges and not partition.counters.forgotten:
+        parts = [_part(core, stretch, piece, fronts) for stretch, piece in zip(stretches, pieces, strict=True)]
+        found = core.clerk.merged(parts, first)
+    return merged(stretches, pieces, first, _keeper(core, partition, stretches)) if found is None else found
+
+
+def _part(core: Core, stretch: DrawerStretch, piece: SegmentPiece, fronts: Mapping[BlobKey, int]) -> SegmentPart:
+    stored, first, last = stretch
+    front = bytes(core.store.read_blob(stored.blob, 0, fronts[stored.blob]))
+    records = piece.records.tobytes()
+    return SegmentPart(
+        front, stored.base, stored.published_at, first, last, piece.row, records, piece.data, piece.properties
+    )
 
 
 def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]:
@@ -421,14 +454,18 @@ def _file_always(core: Core) -> None:
         core.memory(Unfiled).wanted.wait()
         core.memory(Unfiled).wanted.clear()
         guarded(core, keep_due)
-        due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
-        if len(due) > 1:
-            guarded(core, file_handfuls)
-        for partition in due:
-            _file_partition(core, partition)
-        for partition in core.partitions:
-            if partition.fresh_runs >= limits.FILING_HANDFUL:
-                _file_partition(core, partition)
+        # While some are filed, others get enough.
+        for _ in range(2):
+            _file_due(core)
+
+
+def _file_due(core: Core) -> None:
+    """File the partitions that have enough runs that nobody has looked at."""
+    due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
+    if len(due) > 1:
+        guarded(core, file_handfuls)
+    for partition in due:
+        _file_partition(core, partition)
 
 
 def _file_partition(core: Core, partition: Partition) -> None:

@@ -169,7 +169,8 @@ def plan_light_publishes(core: Core, plan: CommitPlan, publishes: Sequence[Publi
     draft = plan.draft()
     planned = plan_few(core, draft, publishes, ())
     if planned:
-        conclude(core, draft, numbered)
+        if numbered:
+            conclude(core, draft, numbered)
         plan.accept(draft)
     return planned
 

@@ -39,11 +39,13 @@ _COLUMN_MIN = 32
 class _Bag:
     """What one partition gets."""
 
-    __slots__ = ("fingerprints", "following", "handful")
+    __slots__ = ("fingerprints", "following", "given", "handful")
 
     def __init__(self, names: NameTable) -> None:
         self.handful = Handful(names)
         self.fingerprints: list[int] = []
+        self.given: list[int] = []
+        """Those of messages whose ids their senders gave. An id that was just made is nobody's."""
         self.following = 0
         """The number of the next message that is answered."""
 
@@ -140,6 +142,8 @@ def _bags(
         if bag is None:
             bag = bags[address.partition] = _Bag(names)
         bag.fingerprints.append(own)
+        if letter.id:
+            bag.given.append(own)
         bag.handful.add_letter(letter, own_id, address.hash, now)
     return bags
 
@@ -175,14 +179,16 @@ def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAdd
 
 
 def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> bool:
-    """Whether no fingerprint is known, nor there twice."""
+    """Whether no fingerprint of a given id is known, nor there twice."""
     if beside:
         own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
         if any(np.isin(own, other).any() for other in beside):
             return False
     delayed, held = core.memory(DelayedMemory), core.memory(Holds)
     for partition, bag in bags.items():
-        fingerprints = bag.fingerprints
+        fingerprints = bag.given
+        if not fingerprints:
+            continue
         if held and held.met(partition, np.array(fingerprints, np.uint64)).any():
             return False
         if len(fingerprints) > 1 and len(set(fingerprints)) < len(fingerprints):

@@ -89,9 +89,13 @@ class KnownHeads:
     all bytes are equal but the digits of its number.
     """
 
-    __slots__ = ("_counting", "_heads")
+    __slots__ = ("_counting", "_heads", "_latest", "_length", "_own")
 
     def __init__(self) -> None:
+        self._own = b""
+        self._length = -1
+        """Of the whole request whose head was found last: most connections have one kind of request, of one length."""
+        self._latest: PlainHead | None = None
         self._heads: dict[bytes, PlainHead] = {}
         self._counting: _CountingHead | None = None
         """The latest: a connection is one producer's, as a rule."""
@@ -109,15 +113,22 @@ class KnownHeads:
             return
         if len(self._heads) >= _KNOWN_HEADS_MAX:
             self._heads.clear()
+            self._length = -1
         self._heads[own] = head
 
     def head_of(self, data: bytes) -> PlainHead | None:
         """The head of a whole request, if it is known and nothing else came with it."""
+        if len(data) == self._length and data.startswith(self._own):
+            return self._latest
         end = data.find(b"\r\n\r\n") + 4
-        head = self._heads.get(data[:end])
-        if head is None and self._counting is not None:
-            return self._counting.head_of(data)
-        return head if head is not None and len(data) == end + head.size else None
+        own = data[:end]
+        head = self._heads.get(own)
+        if head is None:
+            return None if self._counting is None else self._counting.head_of(data)
+        if len(data) != end + head.size:
+            return None
+        self._own, self._length, self._latest = own, len(data), head
+        return head
 
 
 def _counting(own: bytes, head: PlainHead) -> _CountingHead | None:
