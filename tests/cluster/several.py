@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from restante.cluster.shard_folders import found_table, shard_folder
+from restante.cluster.shard_folders import found_table, shard_folders
 from restante.cluster.shard_lines import ShardLines
 from restante.limits import CONNECTIONS_BACKLOG
 from restante.ports.backplane import Backplane
@@ -46,7 +46,7 @@ class SeveralHub:
         self._backplane = backplane
         self._prepare = prepare
         numbers = range(len(self.table.ranges))
-        self.folders = [shard_folder(folder, number) for number in numbers]
+        self.folders = shard_folders(folder, self.table)
         self.shards = [self._shard(number) for number in numbers]
         self.doors = [self._door(bound.dup(), number) for number in range(doors)]
         bound.close()

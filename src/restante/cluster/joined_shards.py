@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from restante.assembly import open_moment, open_store
-from restante.cluster.shard_folders import ShardTable, read_table, require_folders, shard_folder
+from restante.cluster.shard_folders import ShardTable, read_table, require_folders, shard_folders
 from restante.errors import DataDamaged
 from restante.hub.engine.partitions import load_deed
 from restante.model.shards.ranges import Ranges, shard_of
@@ -72,20 +72,18 @@ def open_shards(folder: Path, table: ShardTable) -> JoinedShards:
         kept.callback(FolderLock(folder).release)
         require_folders(folder, table)
         stores: list[Store] = []
-        for number in range(len(table.starts)):
-            stores.append(open_store(shard_folder(folder, number)))
+        for own in shard_folders(folder, table):
+            stores.append(open_store(own))
             kept.callback(stores[-1].close)
         _require_of_one_hub(folder, table, stores)
         return JoinedShards(table.ranges, stores, kept.pop_all())
 
 
 def _require_of_one_hub(folder: Path, table: ShardTable, stores: Sequence[StoreReader]) -> None:
-    for number, store in enumerate(stores):
+    for own, store in zip(shard_folders(folder, table), stores, strict=True):
         deed = load_deed(store)
         if deed is not None and (deed.partition_count, deed.key) != (table.partition_count, table.key):
-            raise DataDamaged(
-                f"{shard_folder(folder, number)} is of another hub than {folder} says: restore it from a backup."
-            )
+            raise DataDamaged(f"{own} is of another hub than {folder} says: restore it from a backup.")
 
 
 def open_look(place: str | os.PathLike[str], settings: Settings | None = None) -> StoreReader:
@@ -100,5 +98,5 @@ def partitions_of(place: str | os.PathLike[str]) -> range | None:
         return None
     path = Path(place).resolve()
     table = read_table(path.parent)
-    folders = [] if table is None else [shard_folder(path.parent, number) for number in range(len(table.starts))]
+    folders = [] if table is None else shard_folders(path.parent, table)
     return table.ranges[folders.index(path)] if table is not None and path in folders else None

@@ -10,7 +10,7 @@ from typing import Self
 
 from restante.assembly import open_hub, system_clock
 from restante.calls.call import Answer, Call
-from restante.cluster.shard_folders import ShardTable, require_folders, shard_folder
+from restante.cluster.shard_folders import ShardTable, require_folders, shard_folders
 from restante.hub.door.hub import OpenHub
 from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.model.shards.ranges import Ranges, shard_of
@@ -31,9 +31,9 @@ class LocalShards:
         with ExitStack() as kept:
             kept.callback(FolderLock(folder).release)
             require_folders(folder, table)
-            for number, own in enumerate(table.ranges):
+            for own_folder, own in zip(shard_folders(folder, table), table.ranges, strict=True):
                 shard = Shard(own, self, table.key)
-                self.hubs.append(open_hub(shard_folder(folder, number), settings=settings, shard=shard))
+                self.hubs.append(open_hub(own_folder, settings=settings, shard=shard))
                 kept.callback(self.hubs[-1].close)
             self._kept = kept.pop_all()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import msgspec
 
 from restante.errors import DataDamaged, InvalidRequest
 from restante.model.shards.ranges import Ranges, even_ranges
-from restante.stores.sqlite.own_folder import SEVERAL, require_own
+from restante.stores.sqlite.files import flush_names
+from restante.stores.sqlite.own_folder import JOINED, SEVERAL, require_own
 from restante.stores.sqlite.privacy import FILE_MODE, make_folder
 
 _FAILURE = "not_started.txt"
@@ -29,6 +31,8 @@ class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
     """The first partition of each shard."""
     key: int
     """Of all hashes, the same in all shards."""
+    epoch: int = 1
+    """A change of the shards raises it; their folders are named by it."""
 
     @property
     def ranges(self) -> Ranges:
@@ -36,8 +40,26 @@ class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(range(first, end) for first, end in zip(self.starts, ends, strict=True))
 
 
-def shard_folder(folder: Path, shard: int) -> Path:
-    return folder / f"shard-{shard}"
+def shard_folder(folder: Path, shard: int, epoch: int = 1) -> Path:
+    return folder / (f"shard-{shard}" if epoch == 1 else f"shard-{shard}.{epoch}")
+
+
+def shard_folders(folder: Path, table: ShardTable) -> list[Path]:
+    return [shard_folder(folder, number, table.epoch) for number in range(len(table.starts))]
+
+
+def drop_leftovers(folder: Path, table: ShardTable | None) -> None:
+    """Remove what does not count: what a change of the shards had made before it was cut short, or has left at its end."""
+    kept = [] if table is None else shard_folders(folder, table)
+    for path in (*folder.glob("shard-*"), folder / JOINED):
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    (folder / f"{SEVERAL}.new").unlink(missing_ok=True)
+    if table is not None:
+        # The database goes last: without it, the others are taken for what is left of a lost one.
+        shutil.rmtree(folder / "blobs", ignore_errors=True)
+        for name in ("log-0", "log-1", "restante.db-wal", "restante.db-shm", "restante.db"):
+            (folder / name).unlink(missing_ok=True)
 
 
 def note_failure(folder: Path, reason: str | None) -> None:
@@ -78,6 +100,7 @@ def write_table(folder: Path, table: ShardTable) -> None:
     finally:
         os.close(descriptor)
     new.replace(folder / SEVERAL)
+    flush_names(folder)
 
 
 def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
@@ -105,8 +128,7 @@ def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
 
 def require_folders(folder: Path, table: ShardTable) -> None:
     """The folders are made before the table: one that is missing is lost, and must not begin anew."""
-    for number in range(len(table.starts)):
-        own = shard_folder(folder, number)
+    for own in shard_folders(folder, table):
         if not own.is_dir():
             raise DataDamaged(
                 f"{own} is missing, and the data of that shard with it. Restore the folder from a backup."
@@ -115,6 +137,6 @@ def require_folders(folder: Path, table: ShardTable) -> None:
 
 def refuse_count(folder: Path, has: int, wanted: int) -> InvalidRequest:
     return InvalidRequest(
-        f"{folder} has {has} {'shard' if has == 1 else 'shards'}, not {wanted}. Serve it with --shards {has}, or serve a new "
-        f"folder with --shards {wanted}."
+        f"{folder} has {has} {'shard' if has == 1 else 'shards'}, not {wanted}. Serve it with --shards {has}, or change it first: "
+        f"restante shards {'split' if wanted > has else 'join'} {wanted} --data {folder}"
     )

@@ -128,7 +128,7 @@ class Child:
     def _note(self, failure: str | None) -> None:
         """For the doors, which tell it to operators."""
         if self.order.kind == "shard":
-            note_failure(shard_folder(Path(self.order.home), self.order.number), failure)
+            note_failure(shard_folder(Path(self.order.home), self.order.number, self.order.table.epoch), failure)
 
     def release(self) -> None:
         self.ending = True

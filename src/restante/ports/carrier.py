@@ -38,3 +38,5 @@ class Shard:
     carrier: ShardCarrier
     key: int | None = None
     """The key of all hashes, if the store is new: the same in all shards."""
+    epoch: int = 1
+    """How often the shards were changed, and once."""

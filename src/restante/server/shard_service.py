@@ -9,7 +9,7 @@ import msgspec
 
 from restante.cluster.call_server import CallServer
 from restante.cluster.line_carrier import LineCarrier
-from restante.cluster.shard_folders import ShardTable, shard_folder
+from restante.cluster.shard_folders import ShardTable, shard_folders
 from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
 from restante.cluster.socket_paths import own_socket
 from restante.ports.backplane import Backplane
@@ -38,10 +38,10 @@ class ShardService(Service):
         clock: Clock | None = None,
         backplane: Backplane | None = None,
     ) -> None:
-        folders = [shard_folder(home, shard) for shard in range(len(table.ranges))]
+        folders = shard_folders(home, table)
         folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
         self._carrier = LineCarrier(table.ranges, folders)
-        shard = Shard(table.ranges[number], self._carrier, table.key)
+        shard = Shard(table.ranges[number], self._carrier, table.key, table.epoch)
         make_folder(folder)
         place = ServedPlace(own_socket(folder / REQUESTS_SOCKET), url, home, shard)
         try:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from restante.calls.nodes import ListRounds, ReadNodes
+from restante.cli.nodes.shard_counts import join, split
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson
@@ -29,6 +30,7 @@ def shards() -> None:
     \b
     restante shards list
     restante shards rounds
+    restante shards split 4 --data ./mail
     """
 
 
@@ -96,6 +98,6 @@ def print_rounds(found: RoundsInDoubt) -> None:
     listing(names, rows, right=("shard", "home", "messages", "for"), whole=whole, nothing="No round is in doubt.")
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "rounds": rounds}
+_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "rounds": rounds, "split": split, "join": join}
 for _name, _command in _COMMANDS.items():
     command_of(app, _name)(_command)

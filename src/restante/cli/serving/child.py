@@ -55,12 +55,12 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     from restante.backplanes import open_backplane
     from restante.cli.serving.console import mount_door_console
     from restante.cluster.node_directory import ShardProcesses
-    from restante.cluster.shard_folders import shard_folder
+    from restante.cluster.shard_folders import shard_folders
     from restante.cluster.shard_lines import ShardLines
     from restante.server.doors.door_service import DoorService
 
     home, ranges = Path(order.home), order.table.ranges
-    folders = [shard_folder(home, shard) for shard in range(len(ranges))]
+    folders = shard_folders(home, order.table)
     lines = ShardLines(ranges, folders)
     bound = socket.socket(fileno=order.listener)
     directory = ShardProcesses(lines, folders)

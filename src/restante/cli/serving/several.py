@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from restante.cluster.shard_folders import ShardTable
     from restante.cluster.supervisor import ChildOrder
     from restante.settings import Settings
 
@@ -31,7 +32,7 @@ def serve_several(
     started: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT."""
-    from restante.cluster.shard_folders import found_table
+    from restante.cluster.shard_folders import drop_leftovers, found_table
     from restante.server.access.gate import gate_of
     from restante.server.serve import url_of
     from restante.stores.sqlite.lock import FolderLock
@@ -42,7 +43,9 @@ def serve_several(
     gate_of(settings.server, folder, insecure=insecure)
     lock = FolderLock(folder)
     try:
-        bound = _listening(folder, settings.server.host, settings.server.port)
+        table = found_table(folder, shards, settings.partition_count)  # nobody changes it any more
+        drop_leftovers(folder, table)
+        bound = _listening(folder, table, settings.server.host, settings.server.port)
         url = url_of(bound)
 
         def order(kind: str, number: int) -> ChildOrder:
@@ -82,9 +85,9 @@ async def _supervise(
     await supervisor.end()
 
 
-def _listening(folder: Path, host: str, port: int) -> socket.socket:
+def _listening(folder: Path, table: ShardTable, host: str, port: int) -> socket.socket:
     """The port. Doors of a supervisor that was killed a moment ago let go of it soon."""
-    from restante.cluster.shard_folders import shard_folder
+    from restante.cluster.shard_folders import shard_folders
     from restante.errors import InvalidRequest
     from restante.limits import CONNECTIONS_BACKLOG
     from restante.server.serve import listening_socket
@@ -96,7 +99,7 @@ def _listening(folder: Path, host: str, port: int) -> socket.socket:
             bound = listening_socket(host, port)
             bound.listen(CONNECTIONS_BACKLOG)
         except (InvalidRequest, OSError):
-            if time.monotonic() > deadline or not FolderLock.is_held(shard_folder(folder, 0)):
+            if time.monotonic() > deadline or not FolderLock.is_held(shard_folders(folder, table)[0]):
                 raise
             time.sleep(0.1)
         else:

@@ -29,7 +29,8 @@ def copy(
     """Copy a hub's data into a new store: messages, numbers, what was collected, bundles, batches, producers, consignments.
 
     The copy has the same partitions and the same sequence numbers, so clients go on as before. A folder must not be open; a
-    database may be in use, and is copied as of one moment: that is also its backup.
+    database may be in use, and is copied as of one moment: that is also its backup. Several shards become one: rounds between
+    them are ended first.
 
     \b
     restante copy --from ./data --to postgresql://mail@db.example.org/mail
@@ -42,17 +43,25 @@ def copy(
 
 
 def _copied(source: str, target: str) -> CopiedStore:
-    from restante.assembly import open_moment
     from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.joined_shards import open_look
+    from restante.cluster.reshard import settle, shard_count
     from restante.hub.upkeep.copy import copy as copy_store
+    from restante.hub.upkeep.shard_rows import rows_hidden_in_one
+    from restante.settings import is_store_url
 
+    if not is_store_url(source) and shard_count(Path(source)) > 1:
+        settle(Path(source), settings_here())
     with (
-        closing(open_moment(source, settings_here())) as read,
+        closing(open_look(source, settings_here())) as read,
         closing(_new_store(target)) as written,
         progress_bar() as bar,
     ):
         task = bar.add_task(f"copying {source}", total=None, note="")
-        return copy_store(read, written, progress=lambda done, total: bar.update(task, completed=done, total=total))
+        hidden = rows_hidden_in_one(read)
+        return copy_store(
+            read, written, hidden=hidden, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
 
 
 def _new_store(target: str) -> Store:

@@ -97,11 +97,11 @@ def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
 
 
 def new_id(core: Core, key: str | None) -> bytes:
-    """An id that this hub has the home of; on a shard, in the partition of the key, if there is one."""
+    """An id that this hub has the home of: the partition of the key, if there is one, so that no split parts them."""
     wanted = core.owned if key is None else (partition_of(key, core.deed.partition_count),)
     while True:
         made = core.new_uuid()
-        if core.shard is None or home_of(core, made) in wanted:
+        if home_of(core, made) in wanted:
             return made
 
 

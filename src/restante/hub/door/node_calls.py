@@ -49,7 +49,7 @@ def read_nodes(core: Core, _: ReadNodes, __: Grant) -> NodeMap:
         since=moment(own.since),
     )
     return NodeMap(
-        epoch=_FIRST_EPOCH,
+        epoch=_FIRST_EPOCH if core.shard is None else core.shard.epoch,
         partition_count=core.deed.partition_count,
         nodes=(node,),
         shards=(_own_shard(core, own.name),),

@@ -6,7 +6,9 @@ data has no format, which nobody opens; the real one is written last. So a copy 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +16,7 @@ import msgspec
 from restante.errors import InvalidRequest
 from restante.hub.engine.partitions import DEED_KEY, FORMAT_VERSION, Deed, load_deed, put_deed
 from restante.limits import MIB
-from restante.model.storage.changes import Changes, Space
+from restante.model.storage.changes import Changes, EntryKey, Space
 from restante.ports.store import Store, StoreReader
 
 LEFT_OUT = frozenset({Space.GROUP_MEMBER})
@@ -36,8 +38,19 @@ class CopiedStore(NamedTuple):
     bytes: int
 
 
-def copy(source: StoreReader, target: Store, *, progress: Progress = lambda _done, _all: None) -> CopiedStore:
-    """Copy everything into a new store, with the same number of partitions."""
+def copy(
+    source: StoreReader,
+    target: Store,
+    *,
+    owned: range | None = None,
+    more: Mapping[EntryKey, bytes] = MappingProxyType({}),
+    hidden: AbstractSet[EntryKey] = frozenset(),
+    progress: Progress = lambda _done, _all: None,
+) -> CopiedStore:
+    """Copy everything into a new store, with the same number of partitions; or only some partitions.
+
+    Rows that are hidden are not copied; of the rows that are `more`, those of these partitions are added.
+    """
     deed = load_deed(source)
     if deed is None:
         raise InvalidRequest("There is nothing to copy: no hub has been opened on the source.")
@@ -49,8 +62,10 @@ def copy(source: StoreReader, target: Store, *, progress: Progress = lambda _don
     fence = target.raise_fences(deed.partition_count)
     _found(target, msgspec.structs.replace(deed, format=_NO_FORMAT), fence)
     entries = blobs = size = 0
-    for partition in range(deed.partition_count):
-        for changes in _commits(source, partition):
+    for partition in range(deed.partition_count) if owned is None else owned:
+        for changes in _commits(source, partition, more):
+            for hidden_entry in changes.entries.keys() & hidden:
+                del changes.entries[hidden_entry]
             entries += len(changes.entries)
             blobs += len(changes.blobs)
             size += _bytes_of(changes)
@@ -78,7 +93,7 @@ def _found(target: Store, deed: Deed, fence: int) -> None:
     target.commit(changes)
 
 
-def _commits(source: StoreReader, partition: int) -> Iterator[Changes]:
+def _commits(source: StoreReader, partition: int, more: Mapping[EntryKey, bytes]) -> Iterator[Changes]:
     """A partition in commits of bounded size: blobs first, then the rows that name them."""
     changes, size = Changes(), 0
     for blob in source.blobs(partition):
@@ -91,6 +106,7 @@ def _commits(source: StoreReader, partition: int) -> Iterator[Changes]:
     yield changes
     for space in sorted(set(Space) - LEFT_OUT):
         yield from _rows(source, partition, space)
+    yield Changes(entries={entry: value for entry, value in more.items() if entry.partition == partition})
 
 
 def _rows(source: StoreReader, partition: int, space: Space) -> Iterator[Changes]:

@@ -65,11 +65,12 @@ class DoorLink:
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
         backplane: Backplane | None = None,
+        key: int = 0,
     ) -> None:
         self.lines = lines
         self.directory = directory or ShardProcesses(lines)
         self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
-        self.cut = PublishCut(lines, settings, claim_checks)
+        self.cut = PublishCut(lines, settings, claim_checks, key)
         self.settings = settings
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from restante.cluster.node_directory import NodeDirectory
+from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import ShardLines
 from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
@@ -62,6 +63,8 @@ class DoorConnection(HttpConnection):
 class DoorService(HttpServer):
     """A door, not yet running."""
 
+    application_kind: ClassVar[type[DoorApplication]] = DoorApplication
+
     def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
         lines: ShardLines,
@@ -75,12 +78,12 @@ class DoorService(HttpServer):
         *,
         backplane: Backplane | None = None,
     ) -> None:
-        gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
+        gate, table = gate_of(settings.server, home, insecure=True), read_table(home)
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane, 0 if table is None else table.key)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
-        application = DoorApplication(counter, self.link, self._upstreams)
+        application = self.application_kind(counter, self.link, self._upstreams)
         door = type("Door", (DoorConnection,), {"door": application})
         super().__init__(counter, application, bound, door)
 

@@ -80,8 +80,12 @@ class Parts(NamedTuple):
 class PublishCut:
     """Cuts publishes by the shards of their recipients, under the rules that the settings give."""
 
-    def __init__(self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None, key: int = 0
+    ) -> None:
         self._lines = lines
+        self._key = key
+        """Of all hashes, as one process has it: so a parcel that was staged there is the same here."""
         self._bytes_max = settings.data_bytes_max
         asked = frozenset(name for name, origin in settings.origins.items() if origin.content_url)
         self._claim_checks = asked if claim_checks is None else claim_checks
@@ -154,7 +158,7 @@ class PublishCut:
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
         columns = self.checked_columns(call.sent, caller)
-        digest = digests_of_columns(columns, 0).whole
+        digest = digests_of_columns(columns, self._key).whole
         return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
 
     def _by_shard(self, columns: MessageColumns) -> list[tuple[int, MessageColumns, list[int]]]:

@@ -15,7 +15,7 @@ _OURS = ("restante.db", "blobs", "log-0", "log-1")
 _BESIDE = frozenset(
     {
         *("lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock"),
-        *("calls.sock", "requests.sock"),
+        *("calls.sock", "requests.sock", "not_started.txt"),
         *("lost+found", ".gitignore", ".gitkeep", ".keep", ".DS_Store"),
     }
 )
@@ -24,6 +24,8 @@ _BESIDE = frozenset(
 
 SEVERAL = "shards.json"
 """The file of a folder whose data lies in the folders of several shards."""
+JOINED = "joined.new"
+"""Where shards are joined, before they count."""
 
 
 def require_own(folder: Path) -> None:
