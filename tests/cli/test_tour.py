@@ -49,6 +49,11 @@ def small_tour(recipients: int) -> Any:
     return tour("--messages", "30", "--recipients", str(recipients), "--json")
 
 
+def test_a_tour_on_several_processes_goes_as_on_one() -> None:
+    result = tour("--messages", "600", "--recipients", "30", "--shards", "2", "--doors", "1", "--json")
+    assert result.exit_code == 0, result.output
+
+
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert tour("--messages", "30", "--recipients", "3").exit_code == 0

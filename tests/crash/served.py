@@ -37,8 +37,9 @@ def free_port() -> int:
 class Served:
     """A process that serves a data folder, whenever it is started; always on the same port."""
 
-    def __init__(self, folder: Path, **settings: object) -> None:
+    def __init__(self, folder: Path, *options: str, **settings: object) -> None:
         self.folder = folder
+        self._options = options
         self.log = folder.with_name(folder.name + ".log")
         self._port = free_port()
         self._environment: Mapping[str, str] = {
@@ -57,7 +58,8 @@ class Served:
 
     def start(self) -> None:
         """Returns when it serves."""
-        command = [sys.executable, "-m", "restante.cli", "serve", "--data", str(self.folder), "--port", str(self._port)]
+        place = ("--data", str(self.folder), "--port", str(self._port))
+        command = [sys.executable, "-m", "restante.cli", "serve", *place, *self._options]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=CHECKOUT, env=self._environment

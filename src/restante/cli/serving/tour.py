@@ -20,7 +20,6 @@ from restante.cli.shared.output import output, progress_bar
 
 if TYPE_CHECKING:
     from restante.samples.night_steps import Advance, NightResult, Watch
-    from restante.server.serve import ServedHub
 
 _MESSAGES_MAX = 100_000_000
 _RECIPIENTS_MAX = 1_000_000
@@ -66,6 +65,11 @@ def tour(
         int | None,
         typer.Option(min=0, max=65_535, help="The port of the hub. Default: 8470, or a free port if 8470 is taken."),
     ] = None,
+    *,
+    shards: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Play it on a hub of so many processes that have the messages.")
+    ] = 1,
+    doors: Annotated[int, typer.Option(min=1, metavar="N", help="With --shards: processes that speak HTTP.")] = 1,
     once: Annotated[bool, typer.Option("--once", help="End after the tour; do not keep the hub running.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
@@ -83,20 +87,22 @@ def tour(
     restante tour            on ./data, until Ctrl-C
     restante tour --once     in a temporary folder; the tour ends by itself
     restante tour --spark    a night computed by Spark
+    restante tour --shards 4 --doors 2    the same on several cores
     restante tour --messages 1000000 --recipients 50000
     """
     _check(spark=spark, readings=readings, messages=messages)
-    with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:
-        if not once and running.desk.settings.server.console:
-            _tell_people(f"Watch it in a browser: {running.url}/console")
+    place = 0 if once and port is None else port
+    with _folder(data, once=once) as folder, _hub_on(folder, place, shards, doors) as (url, has_console):
+        if not once and has_console:
+            _tell_people(f"Watch it in a browser: {url}/console")
         night: NightResult
         if spark:
-            night = _played_by_spark(running.url, readings or _READINGS, recipients or _ACTORS, folder)
+            night = _played_by_spark(url, readings or _READINGS, recipients or _ACTORS, folder)
         else:
-            night = _played(running.url, messages or _MESSAGES, recipients or _RECIPIENTS)
+            night = _played(url, messages or _MESSAGES, recipients or _RECIPIENTS)
         up = not once and not night.wrong
         with _until_interrupted():
-            _show(night, running.url, folder, kept=not once or data is not None, up=up, as_json=as_json)
+            _show(night, url, folder, kept=not once or data is not None, up=up, as_json=as_json)
             while up:
                 # Not for long: a signal that comes just before a sleep is heard only after it.
                 time.sleep(_MOMENT_SECONDS)
@@ -122,7 +128,8 @@ def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
             yield Path(temporary)
         return
     folder = data or Path("data")
-    if folder.exists() and any(folder.iterdir()) and not (folder / "restante.db").exists():
+    known = ("restante.db", "shards.json")
+    if folder.exists() and any(folder.iterdir()) and not any((folder / name).exists() for name in known):
         raise typer.BadParameter(
             f"{folder} is not a data folder of Restante, and is not empty. Name another folder.", param_hint="--data"
         )
@@ -130,7 +137,14 @@ def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
+def _hub_on(folder: Path, port: int | None, shards: int, doors: int) -> Iterator[tuple[str, bool]]:
+    """The address of a hub, and whether it has a console."""
+    if shards > 1:
+        from restante.cli.serving.tour_processes import served
+
+        with served(folder, port, shards, doors) as told:
+            yield told
+        return
     from restante.cli.serving.console import mount_console
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import ExtraMissing, InvalidRequest
@@ -147,7 +161,7 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
             raise
         running = start(folder, settings, port=0, prepare=mount_console)
     with running:
-        yield running
+        yield running.url, settings.server.console
 
 
 def _played(url: str, messages: int, recipients: int) -> NightResult:
