@@ -19,6 +19,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -93,6 +94,19 @@ def consumed(broker: Broker, topic: str, count: int) -> None:
     consumer.close()
 
 
+def looked_at(broker: Broker, topic: str, count: int) -> None:
+    """The least that anybody does who wants the records: what each says is taken out of the client's objects."""
+    consumer, seen = consumer_of(broker, topic), 0
+    while seen < count:
+        found = consumer.consume(BATCH, 1.0)
+        if found:
+            kind = type(found[0])
+            for read in (kind.offset, kind.key, kind.value, kind.timestamp, kind.headers):
+                list(map(read, found))
+        seen += len(found)
+    consumer.close()
+
+
 def inserted(broker: Broker, topic: str, count: int, address: str) -> None:
     """Rows into a table with a unique key of the record, so that it may be repeated."""
     consumer, seen = consumer_of(broker, topic), 0
@@ -133,6 +147,25 @@ class Stage:
         after = self._processor_seconds()
         self.processor_us[name].append({part: (after[part] - before[part]) / carried.stored * 1e6 for part in after})
 
+    def together(self, name: str, arguments: tuple[object, ...]) -> None:
+        """Two processes of one bridge share the work; timed from when both are ready."""
+        spawn = get_context("spawn")
+        ready, go, carried = spawn.Barrier(3), spawn.Event(), spawn.Queue()
+        own = [spawn.Process(target=_carry, args=(*arguments, ready, go, carried)) for _ in range(2)]
+        for process in own:
+            process.start()
+        ready.wait(120)
+        before, began = self._processor_seconds(), time.perf_counter()
+        go.set()
+        counts = [carried.get(timeout=600) for _ in own]
+        seconds, after = time.perf_counter() - began, self._processor_seconds()
+        for process in own:
+            process.join()
+        stored = sum(count for count, _ in counts)
+        self.rates[name].append(stored / seconds)
+        used = {part: after[part] - before[part] for part in after} | {"bridge": sum(used for _, used in counts)}
+        self.processor_us[name].append({part: each / stored * 1e6 for part, each in used.items()})
+
     def _processor_seconds(self) -> dict[str, float]:
         return {
             "bridge": time.process_time(),
@@ -146,6 +179,23 @@ class Stage:
             for name, found in self.processor_us.items()
         }
         return {"per_second": {name: median(found) for name, found in self.rates.items()}, "processor_us": times}
+
+
+def _carry(
+    url: str,
+    wish: InWish | OutWish,
+    ready: Any,
+    go: Any,
+    carried: Any,
+) -> None:
+    """One of several processes of a bridge."""
+    with restante.connect(url) as hub:
+        bridge = BridgeIn(hub, wish) if isinstance(wish, InWish) else BridgeOut(hub, wish)
+        ready.wait(120)
+        go.wait()
+        before = time.process_time()
+        bridge.run()
+        carried.put((bridge.counts.stored, time.process_time() - before))
 
 
 def main() -> None:
@@ -185,6 +235,7 @@ def _round(stage: Stage, number: int) -> None:
     topic, out = broker.topic("bench", PARTITIONS), broker.topic("bench-out", PARTITIONS)
     stage.plain("plain producer loop", count, lambda: produced(broker, topic, count))
     stage.plain("plain consumer loop", count, lambda: consumed(broker, topic, count))
+    stage.plain("plain consumer, records looked at", count, lambda: looked_at(broker, topic, count))
     with restante.connect(stage.served.url) as hub:
         rules = (InRule(topic=topic, origin="bench", kind=f"round-{number}"),)
         stage.bridge("bridge in", BridgeIn(hub, InWish(rules=rules, brokers=broker.address, until_end=True)))
@@ -194,6 +245,16 @@ def _round(stage: Stage, number: int) -> None:
         carried = BridgeOut(hub, wish)
         stage.bridge("bridge out, transactions", carried)
         assert carried.counts.stored == count
+    shared = InWish(
+        rules=(InRule(topic=topic, origin="bench", kind=f"both-{number}"),),
+        brokers=broker.address,
+        group=f"both-{number}",
+        prefix=f"both-{number}/",
+        until_end=True,
+    )
+    stage.together("bridge in, two processes", (stage.served.url, shared))
+    both = OutWish(topic=out, brokers=broker.address, until_end=True, group=f"both-{number}", kinds=(f"both-{number}",))
+    stage.together("bridge out, two processes", (stage.served.url, both))
     smaller = min(count, 50_000)
     stage.plain(
         "consumer into PostgreSQL, the usual loop", smaller, lambda: inserted(broker, topic, smaller, stage.address)

@@ -166,7 +166,11 @@ class DoubtfulProxy:
             if self._deaf:
                 client.close()
                 continue
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:  # The server is away: so is what leads there.
+                client.close()
+                continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open |= {client, server}

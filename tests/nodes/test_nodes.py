@@ -154,7 +154,12 @@ def test_a_silent_node_is_succeeded_and_answers_no_more(start: START) -> None:
     lost = ada.shards
     with restante.connect(bob.url) as hub:
         hub.producer.send([restante.Message(recipient=name, text=name, id=name) for name in NAMES])
+        probe = Wire(ada.url)
+        assert [probe.get(path).status for path in ("/livez", "/readyz")] == [200, 200]
         ada.drop_lease()
+        wait_until(lambda: probe.get("/readyz").status == 503)
+        assert probe.get("/livez").status == 200
+        probe.close()
         began = time.monotonic()
         wait_until(lambda: set(lost) <= set(bob.shards))
         assert time.monotonic() - began < 15

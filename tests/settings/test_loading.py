@@ -13,6 +13,7 @@ from restante import errors, limits
 from restante.settings import (
     ActionSettings,
     BackplaneSettings,
+    ClusterSettings,
     GroupSettings,
     HealthBounds,
     LiveSettings,
@@ -295,6 +296,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
         == 19
         + 4
         + len(ServerSettings.rules)
+        + len(ClusterSettings.rules)
         + len(LiveSettings.rules)
         + 1
         + groups

@@ -104,7 +104,7 @@ def _named(settings: Settings, bound: socket.socket) -> str:
 def _founded(url: str, settings: Settings) -> SharedStore:
     """The shards of the database. The first node that comes makes them; others may come at the same moment."""
     from restante.assembly import found_database, look_at_shards
-    from restante.errors import DataLocked
+    from restante.errors import DataLocked, InvalidRequest
     from restante.limits import SHARED_SHARDS
 
     deadline = time.monotonic() + _FOUNDING_SECONDS
@@ -115,6 +115,8 @@ def _founded(url: str, settings: Settings) -> SharedStore:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_SECONDS)
+    if len(shared.ranges) == 1:
+        raise InvalidRequest(f"{url} has one shard, which one hub alone serves: leave --node out.")
     return shared
 
 

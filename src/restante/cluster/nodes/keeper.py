@@ -19,7 +19,7 @@ from restante.cluster.nodes.node_about import NodeAbout, encode_about
 from restante.cluster.nodes.peer_connection import tell_peer
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
-from restante.errors import RestanteError
+from restante.errors import RestanteError, Unavailable
 from restante.model.shards.balance import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
 from restante.ports.membership import NodeMembership, ShardRow
@@ -102,6 +102,12 @@ class NodeKeeper:
     def owned(self) -> list[int]:
         """The shards that this node has, or is giving away."""
         return [row.shard for row in self._seats.survey.shards if row.owner == self.session]
+
+    def require(self) -> None:
+        """Raise why this node may own nothing at the moment."""
+        if self.membership is None:
+            raise Unavailable("This node has not reached its store yet, or begins again.")
+        self.membership.require()
 
     def drain(self) -> None:
         """Give all shards away, and take none."""

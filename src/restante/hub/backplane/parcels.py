@@ -84,10 +84,13 @@ def column_parcels(cut: RecordCut, columns: MessageColumns) -> Iterator[RecordPa
     partition = partitions_of(columns.recipient.values, cut.partition_count)[columns.recipient.codes]
     sizes = _row_bytes(columns)
     order = np.argsort(partition.astype(np.uint16), kind="stable")
+    # All of them are put in order at once; what a record has then lies together, and is not copied again.
+    ordered, at = columns.take(order), 0
     begins = np.flatnonzero(np.diff(partition[order], prepend=-1))
     for own in np.split(order, begins[1:]):
         for piece in _pieces(own, sizes, cut.bytes_max):
-            yield RecordParcel(int(partition[own[0]]), piece, columns.take(piece))
+            yield RecordParcel(int(partition[own[0]]), piece, ordered.slice(at, at + len(piece)))
+            at += len(piece)
 
 
 def _row_bytes(columns: MessageColumns) -> NDArray[np.int64]:

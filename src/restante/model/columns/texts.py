@@ -52,8 +52,14 @@ class Texts:
         """The rows by index, in that order, or those where a mask is true."""
         return Texts(self.codes[rows], self.values).compact()
 
+    def slice(self, rows: slice) -> Texts:
+        """Rows that lie one after another."""
+        return Texts(self.codes[rows], self.values).compact()
+
     def compact(self) -> Texts:
         """The same rows without the values that no row uses."""
+        if len(self.values) == 1 and len(self.codes):
+            return self
         used = np.zeros(len(self.values), np.bool_)
         used[self.codes] = True
         if used.all():

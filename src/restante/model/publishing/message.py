@@ -177,3 +177,24 @@ class MessageColumns:
             visible_at=None if self.visible_at is None else self.visible_at[rows],
             source_position=None if self.source_position is None else self.source_position[rows],
         )
+
+    def slice(self, start: int, stop: int) -> MessageColumns:
+        """Messages that lie one after another; their data is not copied."""
+        own = slice(start, stop)
+        return MessageColumns(
+            id=self.id[own],
+            made_id=self.made_id[own],
+            recipient=self.recipient.slice(own),
+            origin=self.origin.slice(own),
+            kind=self.kind.slice(own),
+            document_type=self.document_type.slice(own),
+            media_type=self.media_type.slice(own),
+            weight=self.weight[own],
+            bundleable=self.bundleable[own],
+            inline=self.inline[own],
+            data=self.data.slice(start, stop - start),
+            properties=self.properties.slice(start, stop - start),
+            expires_at=self.expires_at[own],
+            visible_at=None if self.visible_at is None else self.visible_at[own],
+            source_position=None if self.source_position is None else self.source_position[own],
+        )

@@ -63,6 +63,8 @@ class DoorConnection(HttpConnection):
 class DoorService(HttpServer):
     """A door, not yet running."""
 
+    application_kind: ClassVar[type[DoorApplication]] = DoorApplication
+
     def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
         lines: ShardLines,
@@ -81,7 +83,7 @@ class DoorService(HttpServer):
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
-        application = DoorApplication(counter, self.link, self._upstreams)
+        application = self.application_kind(counter, self.link, self._upstreams)
         door = type("Door", (DoorConnection,), {"door": application})
         super().__init__(counter, application, bound, door)
 

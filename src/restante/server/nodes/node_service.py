@@ -21,6 +21,7 @@ from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeMembership
 from restante.server.doors.door_service import DoorService
+from restante.server.nodes.node_application import NodeApplication
 from restante.server.nodes.node_shard import NodeShardHost
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
@@ -46,6 +47,8 @@ class NodePlan:
 class NodeService(DoorService):
     """A node, not yet running. Made in its event loop."""
 
+    application_kind = NodeApplication
+
     def __init__(
         self,
         plan: NodePlan,
@@ -64,6 +67,8 @@ class NodeService(DoorService):
         self._leaving: asyncio.Future[None] | None = None
         directory = SeatDirectory(seats, self.keeper, plan.secret)
         super().__init__(lines, home, settings, bound, url, places, directory=directory)
+        assert isinstance(self.application, NodeApplication), "it is made of that kind"
+        self.application.check_lease = self.keeper.require
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called: then the shards go to other nodes, and what is under way is finished."""
