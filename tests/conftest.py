@@ -8,6 +8,7 @@ every engine, beside all that is about the network itself.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -155,6 +156,16 @@ def _deep_checks_on_demand() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """`restante serve` sets the process's log up. A test that runs the command here must not leave it to the others."""
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield
+    if any(type(handler) is logging.StreamHandler for handler in root.handlers):
+        root.handlers[:], root.level = handlers, level
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -261,7 +261,7 @@ def test_figures_of_several_processes_are_added_up_or_the_worst_of_them() -> Non
 
 
 def test_another_number_of_shards_is_refused_with_what_changes_it(several: SeveralHub, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="--shards 4, or serve a new folder with --shards 8"):
+    with pytest.raises(InvalidRequest, match="--shards 4, or change it first: restante shards split 8"):
         SeveralHub(tmp_path / "data", shards=8)
     with pytest.raises(InvalidRequest, match="several shards"):
         restante.open(tmp_path / "data")

@@ -33,7 +33,7 @@ RECIPIENTS = 500
 NAMES = tuple(f"recipient {number:03d} in a long street".ljust(50, "-") for number in range(RECIPIENTS))
 """So long that the texts of a directory fill several blocks, and nobody's block is everybody's."""
 ASKED = NAMES[:: by_profile(dev=10, ci=4)]
-"""Enough to find both those in a block and those outside it."""
+"""Enough to find those outside a damaged block; those in it are asked too."""
 BEFORE, AFTER = 3, 3
 """Small mailbags before and after the one that will be damaged."""
 EXPIRES_SECONDS = 100
@@ -167,7 +167,11 @@ def expected(name: str, size: int) -> list[bytes]:
     return [message(name, kind, size=size if kind in (1, 2) else 60).data for kind in kinds]
 
 
-def outcomes(act: Callable[[str], object], names: Sequence[str] = ASKED) -> dict[str, object]:
+def asked(in_block: frozenset[str]) -> list[str]:
+    return sorted({*ASKED, *in_block})
+
+
+def outcomes(act: Callable[[str], object], names: Sequence[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name in names:
         try:
@@ -199,11 +203,15 @@ def history(hub: Hub) -> Callable[[str], object]:
 
 def test_peek_and_history_fail_for_those_in_the_block_only(hub: Hub, damaged: Damaged, size: int) -> None:
     for look in (peek(hub), history(hub), peek(hub)):
-        assert check_outcomes(outcomes(look), damaged, lambda name, found: found == expected(name, size))
+        assert check_outcomes(
+            outcomes(look, asked(damaged.in_block)), damaged, lambda name, found: found == expected(name, size)
+        )
 
 
 def test_the_error_names_run_block_and_drawers(hub: Hub, damaged: Damaged) -> None:
-    errors = [error for error in outcomes(peek(hub)).values() if isinstance(error, DataDamaged)]
+    errors = [
+        error for error in outcomes(peek(hub), asked(damaged.in_block)).values() if isinstance(error, DataDamaged)
+    ]
     assert errors
     for error in errors:
         assert {"run", "block", "drawers"} <= error.details.keys(), error.message
@@ -250,16 +258,16 @@ def test_what_cannot_be_compared_is_refused_and_nothing_is_stored_for_it(sound: 
     run, segment = sound.stored.blob.number, sound.stored.segment
     flip(sound.folder, run, PLACES["data"](segment))
     answers: dict[str, object] = {}
-    asked = sorted({*ASKED, *sound.in_block["data"]})
+    names = asked(sound.in_block["data"])
     with restante.open(sound.folder, settings=SETTINGS, clock=FakeClock()) as hub:
         before = inside(hub).core.partitions[0].counters.visible
-        for name in asked:
+        for name in names:
             # The same but for its data: a conflict, if what is stored can be read.
             try:
                 hub.producer.send(msgspec.structs.replace(message(name, 1), data=b"something else"))
             except (DataDamaged, MessageConflict) as error:
                 answers[name] = error
-        assert len(answers) == len(asked)
+        assert len(answers) == len(names)
         assert inside(hub).core.partitions[0].counters.visible == before
     harmed = {name for name, error in answers.items() if isinstance(error, DataDamaged)}
     assert harmed
@@ -280,7 +288,9 @@ def test_filing_leaves_the_damaged_run_alone_and_goes_on_with_others(hub: Hub, d
     runs = inside(hub).core.partitions[0].runs
     assert damaged.run in {stored.blob.number for run in runs for stored in run.segments}
     assert len(runs) <= 3, "those before it and those after it are filed"
-    assert check_outcomes(outcomes(peek(hub)), damaged, lambda name, found: found == expected(name, size))
+    assert check_outcomes(
+        outcomes(peek(hub), asked(damaged.in_block)), damaged, lambda name, found: found == expected(name, size)
+    )
     kept = {stored.blob for run in runs for stored in run.segments}
     assert set(inside(hub).core.store.blobs(0)) == kept, "what was written for nothing is dropped"
     hub.producer.send([message(name, 31) for name in NAMES[:50] if name not in damaged.in_block])

@@ -74,7 +74,7 @@ def serve(  # noqa: PLR0917 - each is an option
 
     \b
     restante serve --store postgresql://mail@db.example.org/mail
-    restante serve --store postgresql://mail@db.example.org/mail --node a    one of several nodes
+    restante serve --store postgresql://mail@db/mail --node a    one of several
 
     For other machines, make a token first; --new makes the folder for it:
 

@@ -203,7 +203,7 @@ class Committer:
             return
         self._gathered_count -= len(self._gathered.pop(loop))
         if writes:
-            self._write_here(planned)
+            self._write_here(planned, loop)
         else:
             with self._changed:
                 self._planned = planned
@@ -225,11 +225,15 @@ class Committer:
                     self._changed.notify_all()
         return planned
 
-    def _write_here(self, planned: _Planned) -> None:
-        """Write what was planned in this event loop, whose thread this is, and answer all of it."""
+    def _write_here(self, planned: _Planned, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what was planned in this event loop, whose thread this is, and answer all of it.
+
+        The answers wait for their turn in the loop: those of the commit before may be waiting there, told by the committer's
+        thread, and the frames of one connection are answered in order.
+        """
         try:
             self._write(*planned)
-            _resolve(planned.batch)
+            loop.call_soon(_resolve, planned.batch)
         finally:
             self._lay_pen_down()
 
