@@ -28,6 +28,7 @@ from restante.model.storage.changes import Space
 from restante.model.work.results import OutcomeState, WorkProblem
 from tests.actions.action_world import GROUP, ActionWorld, inside
 from tests.groups.group_world import LEASE
+from tests.waiting import wait_until
 
 DAY = 86_400.0
 
@@ -237,7 +238,10 @@ def test_a_batch_is_complete_when_all_are_done_or_given_up(world: ActionWorld) -
     world.hub.call(RepeatPoison(GROUP, "b2"))
     assert world.hub.call(ReadBatch(batch)).state is BatchState.SEALED
     world.report(world.handed()[0])
-    assert world.hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
+    # Over several shards the batch's home hears of it a moment later.
+    wait_until(
+        lambda: world.hub.call(ReadBatch(batch)).state is BatchState.COMPLETE, "the batch is complete", seconds=20
+    )
     sound(world)
 
 
