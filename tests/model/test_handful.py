@@ -15,7 +15,7 @@ from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.partition import partition_of
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter

@@ -18,7 +18,7 @@ from contextlib import suppress
 import msgspec
 
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.clerk_process import ClerkAnswer, ClerkTask, read_frame, write_frame
 from restante.ports.clerk import SegmentPart
 
@@ -29,6 +29,8 @@ _WORTH_CALLS = 32
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 10.0
 """After a process died it is not started again at once."""
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""Nothing is computed there that NumPy would do in several threads, and to start them takes as long as to load NumPy."""
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ClerkAnswer)
 
@@ -141,7 +143,7 @@ def _new_process() -> subprocess.Popen[bytes] | None:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_ONE_THREAD},
         )
     except OSError as error:
         _log.warning("The process that files could not be started (%s); the hub files by itself.", error)

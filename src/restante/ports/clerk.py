@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 class SegmentPart(NamedTuple):

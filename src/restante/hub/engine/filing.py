@@ -36,7 +36,8 @@ from restante.model.storage.keys import Cabinet, key_cabinet, number_key
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
-from restante.model.storage.segment import EncodedSegment, Segment, decode
+from restante.model.storage.segment import Segment, decode
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
@@ -353,7 +354,11 @@ def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[
     if not merged_away <= {run.row.identity for run in partition.runs}:
         raise Stale
     lost = _feed_loses(core, partition, runs, shelf)
-    kept = [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row, shelf)]
+    # When the shelf is too large to be read in number order at once, its runs stay for the feed.
+    too_large = shelf is not None and len(shelf.segments) > 1
+    kept = (
+        [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row)] if too_large else []
+    )
     if lost:
         draft.add_feed_gone(partition.number, lost)
     for run in runs:
@@ -369,15 +374,12 @@ def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[
     draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
 
 
-def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | None) -> bool:
-    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once.
+def _serves_feed(core: Core, partition: Partition, row: RunRow) -> bool:
+    """Whether a run that is merged into a large shelf stays for the feed.
 
     One whose own parts stay already does not: no message is kept for the feed twice.
     """
-    if _kept_parts(partition, row):
-        return False
-    too_large = shelf is not None and len(shelf.segments) > 1
-    return too_large and _within_reach(core, row) and in_order(row)
+    return not _kept_parts(partition, row) and _within_reach(core, row) and in_order(row)
 
 
 def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
@@ -426,7 +428,7 @@ def _apply_swap(
     # Set `feed_runs` before `runs`: a reader of the feed must find each message in one of the two.
     partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
     partition.runs = tuple(left)
-    core.note_runs(partition)
+    core.memory(Unfiled).note(partition)
     for blob in gone:
         partition.expiries.pop(blob.number, None)
     core.pins.bury(gone)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
-from restante.model.storage.rows import DRAWER, RECORD, RecordArray
-from restante.model.storage.segment import (
+from restante.model.storage.row_formats import DRAWER, RECORD, RecordArray
+from restante.model.storage.segment_frame import (
     HEADER_BYTES,
     EncodedSegment,
     check_bytes,

@@ -63,7 +63,8 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def length(self) -> int:
-        return sum([segment.length for segment in self.segments])
+        segments = self.segments
+        return segments[0].length if len(segments) == 1 else sum([segment.length for segment in segments])
 
 
 _TINY_BYTES = 16 * limits.KIB

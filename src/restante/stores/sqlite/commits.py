@@ -186,9 +186,10 @@ class Commits:
             last = self._last_blobs.get(blob.partition)
             if last is None:
                 last = self._lookups.last_blob(blob.partition)
-            new = row[0] > last or not self._lookups.has_blob(row[0])
-            assert new, "a blob is written once, under a number never used before"
-            self._last_blobs[blob.partition] = max(last, row[0])
+            if row[0] > last:
+                self._last_blobs[blob.partition] = row[0]
+            else:
+                assert not self._lookups.has_blob(row[0]), "a blob is written once, under a number never used before"
 
     def _transfer_frozen(self) -> None:
         frozen = self._overlay.frozen
