@@ -86,13 +86,16 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
     """
     with core.pins.reading():
         handful = _handful(core, partition, runs)
-    if handful is not None:
+    if handful is not None and handful.length <= limits.FILING_TINY_BYTES_MAX:
         _file_handful(core, partition, runs, handful)
         return True
     written: list[tuple[SegmentRow, Segment]] = []
     try:
         with core.pins.reading():
-            _write_shelf(core, partition, runs, written)
+            if handful is not None:
+                _write_segment(core, partition, handful, written)
+            else:
+                _write_shelf(core, partition, runs, written)
         shelf = _shelf(core, partition, runs, written)
         core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
     except BaseException as error:
@@ -118,7 +121,9 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSe
     try:
         contents, shifts = _contents(core, runs)
         segment = core.clerk.joined(contents, shifts, partition.number)
-        return segment if segment is not None else _gathered(core, partition, contents, shifts)
+        if segment is not None or rows > limits.FILING_TINY_MESSAGES_MAX:
+            return segment
+        return _gathered(core, partition, contents, shifts)
     except (DataDamaged, FormatUnsupported):
         # The long way finds out what is harmed.
         return None
@@ -207,6 +212,8 @@ def _tiny_swap(core: Core, partition: Partition) -> _Swap | None:
         return None
     names = {row.identity for row in chosen}
     taken = [run for run in runs if run.row.identity in names]
+    if sum([run.row.rows for run in taken]) > limits.FILING_TINY_MESSAGES_MAX:
+        return None
     with core.pins.reading():
         shelf = _handful(core, partition, taken)
     if shelf is None:
@@ -254,9 +261,16 @@ def _write_shelf(
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in _merged(core, partition, runs[0].row.first, stretches, pieces, fronts):
-            blob = partition.take_blob()
-            core.store.put_blob(blob, encoded.parts, fence=core.fence)
-            written.append(_place(blob, encoded))
+            _write_segment(core, partition, encoded, written)
+
+
+def _write_segment(
+    core: Core, partition: Partition, encoded: EncodedSegment, written: list[tuple[SegmentRow, Segment]]
+) -> None:
+    """Write a segment ahead of the commit that names it."""
+    blob = partition.take_blob()
+    core.store.put_blob(blob, encoded.parts, fence=core.fence)
+    written.append(_place(blob, encoded))
 
 
 def _fronts(runs: Sequence[Run]) -> dict[BlobKey, int]:
