@@ -75,7 +75,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     draft.concerns.append(hashes)
     numbers = _give_receipts(requests, addresses, bags, now)
     mail = Handed(letters, ids, numbers, now)
-    if ACTION_KIND in [letter.kind for letter in letters]:
+    if ACTION_KIND in names.kinds:
         accept_letters(core, draft, letters, addresses, ids, numbers, now)
         mail = _without_actions(mail)
     draft.mail.append(mail)

@@ -100,7 +100,7 @@ class HttpConnection(HttpToolsProtocol):
         self._last = self.loop.time()
         if self._refused or self._closes or self._bare.is_closing():
             return
-        if not self._within and self._goes_as_before(data):
+        if self._known_heads.any and not self._within and self._goes_as_before(data):
             return
         fresh, self._begun, body_bytes, self._latest_head = not self._within, 0, self._body_bytes, None
         super().data_received(data)

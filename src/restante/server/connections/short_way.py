@@ -89,9 +89,11 @@ class KnownHeads:
     all bytes are equal but the digits of its number.
     """
 
-    __slots__ = ("_counting", "_heads", "latest", "length", "own")
+    __slots__ = ("_counting", "_heads", "any", "latest", "length", "own")
 
     def __init__(self) -> None:
+        self.any = False
+        """Whether a head was remembered."""
         self.own = b""
         self.length = -1
         """Of the whole request whose head was found last: most connections have one kind of request, of one length."""
@@ -106,6 +108,7 @@ class KnownHeads:
         own = data[: len(data) - head.size]
         if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
             return
+        self.any = True
         if head.counts in head.given:
             self._counting = _counting(own, head)
             return
@@ -116,8 +119,6 @@ class KnownHeads:
 
     def head_of(self, data: bytes) -> PlainHead | None:
         """The head of a whole request, if it is known and nothing else came with it."""
-        if not self._heads and self._counting is None:
-            return None
         end = data.find(b"\r\n\r\n") + 4
         own = data[:end]
         head = self._heads.get(own)
