@@ -133,6 +133,10 @@ def _contents(core: Core, runs: Sequence[Run]) -> tuple[list[bytes], list[int]]:
     """The segments of runs, in full, and what the places of each grow by in a shelf of them all."""
     contents, shifts = list[bytes](), list[int]()
     for run in runs:
+        if run.content is not None:
+            contents.append(run.content)
+            shifts.append(run.row.first - runs[0].row.first)
+            continue
         for stored, place in zip(run.segments, run.row.segments, strict=True):
             contents.append(bytes(core.store.read_blob(stored.blob, 0, place.length)))
             shifts.append(stored.base - runs[0].row.first)

@@ -34,11 +34,13 @@ def put_small_mailbag(
     """A mailbag of few messages, which is one segment, numbered in the draft; gives the number of its first message."""
     number, count, length, front = segment.group, segment.rows, segment.length, segment.front
     first, blob = draft.add_mailbag(number, count)
-    draft.blobs.append((blob, (front, *segment.rest)))
+    content = b"".join((front, *segment.rest))
+    draft.blobs.append((blob, (content,)))
     place = SegmentRow(blob.number, length, len(front), count)
     row = RunRow(blob.number, first, first + count - 1, (place,), RunState.VISIBLE, now, True)
     draft.put_run(number, row)
-    run = Run(row, (StoredSegment(blob, first, front),), segment.recipients)
+    kept = content if length <= limits.RUN_KEPT_BYTES_MAX else None
+    run = Run(row, (StoredSegment(blob, first, front),), segment.recipients, kept)
     draft.applies.append(partial(_enter_small, core, core.partitions[number], run, length, fingerprints))
     return first
 
