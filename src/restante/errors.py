@@ -70,7 +70,7 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is wrong with one message of a send."""
+    """A fault of one message of a send."""
 
     index: int
     code: str

@@ -47,7 +47,7 @@ _PREFETCH = {
 
 @dataclass(frozen=True, kw_only=True)
 class InWish:
-    """What a bridge in is to do."""
+    """The task of a bridge in."""
 
     rules: tuple[InRule, ...]
     brokers: str
@@ -155,7 +155,7 @@ class BridgeIn:
         return found
 
     def _hear(self, message: Any, found: dict[TopicPlace, list[Any]]) -> None:  # noqa: ANN401 - of an untyped library
-        """What the client tells instead of a record. An end that it tells before a record is none any more."""
+        """Hear what the client tells instead of a record. An end that it tells before a record is none any more."""
         error = message.error()
         if error.code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
             place = message.topic(), message.partition()
@@ -215,7 +215,7 @@ class BridgeIn:
         source: str,
         refused: dict[int, str],
     ) -> tuple[object, list[int]]:
-        """What is sent with those that do not fit among it, in the order of the records; and the record of each."""
+        """The messages to be sent with those that do not fit among them, in the order of the records; and the record of each."""
         if not mapped.misfits or mapper.rule.dead_letter is not None:
             return mapped.sent, mapped.rows
         assert isinstance(mapped.sent, list), "what does not fit is found one by one"

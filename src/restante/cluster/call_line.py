@@ -79,7 +79,7 @@ class CallLine:
     def __init__(self, place: LinePlace, name: str) -> None:
         self.place = place
         self.name = name
-        """What the shard is called in what is told of it."""
+        """The name of the shard in what is told of it."""
         self._connection: _Questions | None = None
         self._opening = asyncio.Lock()
 

@@ -32,7 +32,7 @@ _ORDER_LENGTH_BYTES = 4
 
 
 class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is, and all that it needs to know."""
+    """The orders for a child: what it is, and all that it needs to know."""
 
     kind: str
     """`shard` or `door`."""

@@ -72,7 +72,7 @@ class FilingClerk:
             self._end()
 
     def _ask(self, task: ClerkTask, *given: object) -> list[EncodedSegment] | None:
-        """What the process answers; None if the caller is to do it."""
+        """The answer of the process; None if the caller is to do the work."""
         self._calls += 1
         if self._calls < self._worth_calls or not self._lock.acquire(blocking=False):
             return None

@@ -1,4 +1,4 @@
-"""What the nodes of one shared store know of one another: who is alive, and who owns which shard. It is kept in the store."""
+"""The nodes of one shared store: who is alive, and who owns which shard. It is kept in the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NodeRow(NamedTuple):
     beat: int
     lease_milliseconds: int
     about: bytes
-    """What the node tells the others; the store does not read it."""
+    """The text that the node tells the others; the store does not read it."""
 
 
 class ShardRow(NamedTuple):
@@ -72,7 +72,7 @@ class NodeMembership(Protocol):
         ...
 
     def tell(self, about: bytes) -> None:
-        """What the others are to know of this node, from the next beat on."""
+        """Say what the others are to know of this node, from the next beat on."""
         ...
 
     def require(self) -> None:

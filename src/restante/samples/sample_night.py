@@ -109,7 +109,7 @@ def play(hub: Hub, post: SampleMail, watch: Watch, tell: Tell = lambda _: None) 
 
 
 class _Stage(NamedTuple):
-    """What every act of the night needs."""
+    """The things that every act of the night needs."""
 
     hub: Hub
     post: SampleMail

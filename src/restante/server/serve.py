@@ -163,7 +163,7 @@ def _bound(bound: socket.socket | None) -> socket.socket:
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:
-    """What signs calls to origins that have no secret of their own; made only if there are such."""
+    """The secret that signs calls to origins that have none of their own; made only if there are such."""
     called = (origin for origin in settings.origins.values() if origin.content_url or origin.dequeued_url)
     needed = any(origin.secret is None for origin in called)
     return origin_secret(folder) if needed and folder is not None else None
@@ -211,7 +211,7 @@ def serve(service: Service, started: Callable[[], None]) -> None:
 
 
 def spare_the_collector() -> None:
-    """What there is now stays as long as the process: nobody need look at it again."""
+    """Spare the collector the objects that there are now: they stay as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS_MAX, 20, 100)
@@ -229,7 +229,7 @@ def allow_connections() -> None:
 
 
 class RunningService(Protocol):
-    """What runs in an event loop until it is drained: a hub, or a door."""
+    """A service that runs in an event loop until it is drained: a hub, or a door."""
 
     url: str
 

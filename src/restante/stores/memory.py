@@ -49,7 +49,7 @@ class _Table:
 
 @dataclass(slots=True)
 class _Durable:
-    """What a crash leaves."""
+    """The rows and blobs that a crash leaves."""
 
     tables: defaultdict[tuple[int, Space], _Table] = field(default_factory=lambda: defaultdict(_Table))
     blobs: dict[BlobKey, bytes] = field(default_factory=dict)

@@ -146,7 +146,7 @@ class WorkReader:
         return sum(page.table.num_rows for page in answer.pages) + sum(len(few.changes) for few in answer.few)
 
     def _stale(self, error: GenerationStale) -> None:
-        """What has another generation in force is not this worker's any more; a heartbeat says what is."""
+        """Drop the partitions of which another generation is in force: they are not this worker's any more. A heartbeat says which are."""
         stale = error.details.get("stale")
         known = self._core.partitions
         for own in stale if isinstance(stale, list) else ():

@@ -1,4 +1,4 @@
-"""What handlers say beside returning: try again, no, and where the result is."""
+"""Signals of handlers beside returning: try again, no, and where the result is."""
 
 from __future__ import annotations
 

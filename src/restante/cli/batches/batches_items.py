@@ -75,7 +75,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 @dataclass(slots=True)
 class _Done:
-    """What became of all acknowledgements so far."""
+    """The sums of all acknowledgements so far."""
 
     acknowledged: int = 0
     complete: dict[str, str | None] = field(default_factory=dict)

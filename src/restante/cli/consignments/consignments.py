@@ -264,7 +264,7 @@ def _print_details(found: ConsignmentDetails) -> None:
 
 
 def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
-    """What there is not is left out."""
+    """The rows of a consignment; those of what there is not are left out."""
     staged = f"{counted(found.staged_messages, 'message')}, {size(found.staged_bytes)}"
     rows = [
         ("key", found.key),

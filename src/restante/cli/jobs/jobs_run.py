@@ -84,7 +84,7 @@ def tell_beside(text: str) -> None:
 
 
 def outcome_of(job: Job, work: Work, options: msgspec.Struct) -> Outcome:
-    """What the job has done. It has a thread of its own, so that this one can hear signals."""
+    """The outcome of the job. It has a thread of its own, so that this one can hear signals."""
     thread = _Running(job, work, options)
     with _interruptible():
         thread.start()

@@ -36,7 +36,7 @@ class FileFormat(Enum):
 
 
 class _Wish(NamedTuple):
-    """What is to be collected, and for how long."""
+    """The options of a collect: what is to be collected, and for how long."""
 
     origins: list[str]
     groups: list[str]
@@ -125,7 +125,7 @@ Write = Callable[["Bundle"], Iterator[bytes]]
 
 
 def _wish(said: _Wish, *, follow: bool) -> _Wish:
-    """What that comes to."""
+    """The options as one value."""
     if follow and not said.confirm:
         raise typer.BadParameter("--no-confirm shows one bundle: leave out --follow.", param_hint="--no-confirm")
     bundles = said.max_bundles if said.confirm else 1

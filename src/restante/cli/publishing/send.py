@@ -159,7 +159,7 @@ def _check_accept(accept: Accept | None, *others: str | None) -> None:
 
 
 def _check_no_single(single: dict[str, str | None]) -> None:
-    """What only the one message of --text or --value has."""
+    """Refuse options that only the one message of --text or --value has."""
     for name in (name for name, given in single.items() if given is not None):
         raise typer.BadParameter(
             "This option is about one message: in files, each message has its own.",
@@ -176,7 +176,7 @@ def _check_consignment(
     with_batch: bool,
     no_commit: bool,
 ) -> None:
-    """What does not go together."""
+    """Refuse options that do not go together."""
     if key is None:
         given = {"--attempt": attempt is not None, "--with-batch": with_batch, "--no-commit": no_commit}
         for option in (option for option, is_given in given.items() if is_given):

@@ -82,7 +82,7 @@ class Door(NamedTuple):
         return SmallLink(terms_of(self.hub, token=self.token))
 
     def link(self, *, create: bool = False) -> Link:
-        """What the hub's surface is made of, for the few things that it leaves out. Close it."""
+        """The link under the hub's surface, for the few things that the surface leaves out. Close it."""
         if self.data is not None:
             return open_hub_of(self.data, create=create)
         from restante.cli.shared.no_pandas import leave_pandas_out

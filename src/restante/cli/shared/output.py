@@ -133,7 +133,7 @@ def write_output(content: bytes, *, styled: bool = False) -> None:
 
 
 def flush_output_to_disk() -> None:
-    """What was printed into a file is on the disk."""
+    """Flush what was printed into a file to the disk."""
     with suppress(OSError, ValueError):
         descriptor = sys.stdout.fileno()
         if stat.S_ISREG(os.fstat(descriptor).st_mode):

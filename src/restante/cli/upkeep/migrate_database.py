@@ -1,4 +1,4 @@
-"""What `restante migrate` does with a database: its tables, and the data in them."""
+"""The part of `restante migrate` for a database: its tables, and the data in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does, on the terminal: a table that changes in its place."""
+"""The progress of a worker, on the terminal: a table that changes in its place."""
 
 from __future__ import annotations
 

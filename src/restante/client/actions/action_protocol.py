@@ -69,7 +69,7 @@ def send(terms: Terms, call: SendAction) -> Dialogue[ActionStatus]:
 
 
 def _carried(carried: Mapping[str, str]) -> Pairs:
-    """What an action takes over from the one during which it is sent travels as headers; other properties do not."""
+    """The properties that an action takes over from the one during which it is sent, as headers; other properties do not travel so."""
     return tuple((_HEADERS[name], value) for name, value in carried.items() if name in _HEADERS)
 
 

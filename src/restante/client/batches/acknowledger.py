@@ -33,7 +33,7 @@ class Outbox(SendQueue[str | ItemRange]):
         """When the first of those that wait has waited long enough."""
         self.closed = False
         self.error: RestanteError | None = None
-        """What the last call came to, until a caller has been told."""
+        """The failure of the last call, until a caller has been told."""
         self.acknowledged = 0
         self._complete: dict[str, CompleteBatch] = {}
         self._unknown: deque[str | ItemRange] = deque(maxlen=limits.ACKNOWLEDGE_ITEMS_TARGET)

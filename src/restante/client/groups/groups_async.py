@@ -182,7 +182,7 @@ class Group:
         await crew.stop()
 
     async def status(self) -> GroupStatus:
-        """What the group reads, how far it has come, who is in it.
+        """The group as it is: its filter, how far it has come, who is in it.
 
         ```python
         status = await hub.group("billing").status()
@@ -218,7 +218,7 @@ class Group:
         await self._link.call(ResumeGroup(self.name))
 
     def poison(self) -> AsyncIterator[PoisonedAction]:
-        """What the group could not do, each with why and with all that is needed to do it again.
+        """The actions that the group could not do, each with why and with all that is needed to do it again.
 
         ```python
         async for poison in hub.group("shop").poison():

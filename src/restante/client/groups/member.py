@@ -105,7 +105,7 @@ class Member:
         return self._monotonic() - self._answered_at >= SILENT_HEARTBEATS * self._interval
 
     def ask(self, limit: int) -> Question | None:
-        """What to ask the hub for; nothing while enough is there unread, or the lease may have ended."""
+        """The next question to the hub; nothing while enough is there unread, or the lease may have ended."""
         with self.condition:
             if self.is_silent() or self._holdings.rows_unread >= limit:
                 return None

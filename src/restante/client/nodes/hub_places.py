@@ -107,7 +107,7 @@ class HubPlaces:
         return up or turns[0]
 
     def heard(self, place: HubAddress, reply: Reply) -> None:
-        """What came of a request there."""
+        """Hear what came of a request there."""
         if isinstance(reply, Failure):
             self._failed(place)
         elif reply.status == _NOT_OWNER:
@@ -119,7 +119,7 @@ class HubPlaces:
             self._down.pop(place.url, None)
 
     def learn(self, reply: Reply) -> None:
-        """What came of reading the map."""
+        """Learn from what came of reading the map."""
         if not isinstance(reply, Response):
             return
         if reply.status != 200:
@@ -193,7 +193,7 @@ class HubPlaces:
 
 
 def map_request(seconds: float) -> HttpRequest:
-    """What reads the map."""
+    """The request that reads the map."""
     return HttpRequest("GET", "/v1/nodes", min(seconds, _LOOK_SECONDS), headers=(("Accept", JSON),))
 
 

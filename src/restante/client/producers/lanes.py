@@ -1,4 +1,4 @@
-"""What both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
+"""The parts that both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
 
 from __future__ import annotations
 

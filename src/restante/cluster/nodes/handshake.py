@@ -24,7 +24,7 @@ WELCOME, REFUSED = b"+", b"-"
 
 
 class Purpose(Enum):
-    """What a connection is for."""
+    """The purposes of a connection."""
 
     CALLS = b"c"
     REQUESTS = b"r"
@@ -35,7 +35,7 @@ class Purpose(Enum):
 
 
 class Hello(NamedTuple):
-    """What a caller wants."""
+    """The greeting of a caller: what it wants."""
 
     purpose: Purpose
     shard: int

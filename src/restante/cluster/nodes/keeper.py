@@ -181,7 +181,7 @@ class NodeKeeper:
         self._say()
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
-        """What is served here is what the store says that this node has."""
+        """Bring what is served here to what the store says that this node has."""
         if row.shard in self._busy:
             return
         if row.owner != self.session and row.shard in self._hosted:
@@ -284,7 +284,7 @@ class NodeKeeper:
             self._woken.set()
 
     def _say(self, *, draining: bool | None = None) -> None:
-        """What the others are to know from the next beat on."""
+        """Say what the others are to know from the next beat on."""
         rates = {shard: round(one.rate, 1) for shard, one in self._hosted.items() if one.rate is not None}
         about = msgspec.structs.replace(self._about, rates=rates)
         self._about = about if draining is None else msgspec.structs.replace(about, draining=draining)

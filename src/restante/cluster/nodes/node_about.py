@@ -1,4 +1,4 @@
-"""What a node tells the others of itself, in its row of the store."""
+"""The facts that a node tells the others of itself, in its row of the store."""
 
 from __future__ import annotations
 

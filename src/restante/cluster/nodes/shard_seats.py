@@ -23,7 +23,7 @@ class ServedShard(Protocol):
     def link(self) -> InProcess: ...
 
     def protocol(self, purpose: Purpose) -> asyncio.Protocol:
-        """What takes a connection of another node."""
+        """The protocol that takes a connection of another node."""
         ...
 
     async def connect(self, made: Callable[[], P]) -> P:
@@ -55,7 +55,7 @@ class ShardSeats:
         """The connections to shards of other nodes."""
 
     def update(self, survey: StoreSurvey) -> None:
-        """What the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
+        """Take what the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
         self.survey = survey
         self.nodes = {row.session: NodeSeat(row, decode_about(row.about)) for row in survey.nodes}
         for row, before in zip(survey.shards, tuple(self._owners), strict=True):

@@ -8,7 +8,7 @@ from restante.ports.membership import NodeRow
 
 
 class SilentNodes:
-    """What was heard of the other nodes, and when. No clocks are compared."""
+    """The beats that were heard of the other nodes, and when. No clocks are compared."""
 
     def __init__(self) -> None:
         self._heard: dict[str, tuple[int, float]] = {}

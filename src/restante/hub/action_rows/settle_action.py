@@ -29,7 +29,7 @@ def cabinet_of(row: ActionRow) -> Cabinet:
 
 
 def action_bell(action_id: bytes) -> int:
-    """What the bell knows an action by."""
+    """The hash by which the bell knows an action."""
     return int.from_bytes(action_id[8:], "big") ^ _SALT
 
 

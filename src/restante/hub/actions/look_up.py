@@ -44,7 +44,7 @@ def read_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
 
 
 def follow_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
-    """What became of an action, at once or within the wait."""
+    """The status of an action, at once or within the wait."""
     check_id(call.action_id)
     deadline, rung = time.monotonic() + min(call.wait, limits.WAIT_SECONDS_MAX), threading.Event()
     with core.bell.listening(bell_of(call.action_id), rung.set):
@@ -70,7 +70,7 @@ def check_id(action_id: str) -> None:
 
 
 def look_up(core: Core, action_id: str, concerns: str | None = None, caller: Grant = EVERYTHING) -> ActionStatus:
-    """What became of an action that the caller may know of."""
+    """The status of an action that the caller may know of."""
     return status_of(core, *find_action(core, action_id, concerns, caller))
 
 

@@ -94,7 +94,7 @@ class Dispatch(CommitRequest[Receipt]):
         return Unavailable(f"The backplane does not take the messages: {reason}. Try again.", retry_after=1)
 
     def _told(self) -> dict[str, object]:
-        """What is stored or accepted, and what is lost."""
+        """Tell what is stored or accepted, and what is lost."""
         stored = sorted((own for receipt in self.receipts for own in receipt.partitions), key=_place)
         told: dict[str, object] = {"partitions": msgspec.to_builtins(stored)} if stored else {}
         if self.positions:

@@ -1,4 +1,4 @@
-"""What is to be done for batches beside their commits: remembered here, done by a thread of the background."""
+"""The work for batches beside their commits: remembered here, done by a thread of the background."""
 
 from __future__ import annotations
 

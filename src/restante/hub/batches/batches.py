@@ -457,7 +457,7 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    """What each partition counts of a batch; at home, and not in the committer's thread."""
+    """The counts that each partition has of a batch; at home, and not in the committer's thread."""
     if core.shard is not None:
         return run(core, gathering(core, batch_id))
     places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]

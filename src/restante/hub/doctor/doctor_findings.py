@@ -1,4 +1,4 @@
-"""What a doctor writes down: findings, and the case in which each was made."""
+"""The doctor's notes: findings, and the case in which each was made."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _DIGEST_BYTES = 8
 
 @dataclass(slots=True)
 class OwnNode:
-    """What a hub tells of the node that it is."""
+    """The node that a hub is, as it tells others of it."""
 
     name: str = OWN_NODE
     since: int = 0

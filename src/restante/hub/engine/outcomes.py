@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class CommitTotals:
-    """What commits came to since the hub was opened; only who holds the pen adds to it."""
+    """Counts of commits since the hub was opened; only who holds the pen adds to them."""
 
     __slots__ = ("commits", "failures", "seconds")
 
@@ -29,7 +29,7 @@ class CommitTotals:
         self.failures = 0
         """Commits that failed as a whole."""
         self.seconds = 0.0
-        """What the store took for them."""
+        """The time that the store took for them."""
 
     def add(self, seconds: float | None) -> None:
         """A commit was stored in so many seconds; None: it had nothing to store."""

@@ -1,4 +1,4 @@
-"""What the hub remembers of each partition, and how that is loaded from a store."""
+"""The memory of each partition, and how it is loaded from a store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECENT_MAX = 1_024
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
-    """What is fixed when a store is created."""
+    """The facts that are fixed when a store is created."""
 
     format: int
     partition_count: int

@@ -26,7 +26,7 @@ _COLUMNS = ("sequence_number", "at", "recipient", "origin", "properties")
 
 
 class ActionHealth:
-    """What came to the actions of each group within the last minute."""
+    """Measures of the actions of each group within the last minute."""
 
     def __init__(self, core: Core, clock: Callable[[], float] = monotonic) -> None:
         self._core = core

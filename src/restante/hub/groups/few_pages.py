@@ -123,7 +123,7 @@ def _row(memory: ActionMemory, partition: int, own: RecentAction, *, is_own: boo
 
 
 def _begun(page: FewPage) -> list[Running]:
-    """What a member begins at once, as far as the hub can tell."""
+    """The actions that a member begins at once, as far as the hub can tell."""
     return [
         Running(partition=page.partition, sequence_number=own.sequence_number)
         for own in page.changes

@@ -145,7 +145,7 @@ def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
 
 
 def _agree(core: Core, draft: RequestDraft, name: str) -> None:
-    """What a shard has otherwise than home decided is moved once more: it heard of a home before this one."""
+    """Move once more what a shard has otherwise than home decided: it heard of a home before this one."""
     home = core.memory(HomeMemory)
     membership, due = membership_so_far(core, draft, name), home.due_in(name)
     other = {
@@ -195,7 +195,7 @@ class _Sent(NamedTuple):
 
 
 def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
-    """What is due, and the generations that it goes from, as of one moment between two commits."""
+    """The moves that are due, and the generations that they go from, as of one moment between two commits."""
     memory = core.memory(GroupMemory)
     known, now = memory.groups.get(name), memory.monotonic()
     if known is None:

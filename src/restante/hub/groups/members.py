@@ -58,7 +58,7 @@ def join(core: Core, call: JoinGroup, _: Grant) -> Joined:
 
 
 def _carried(core: Core, name: str, member_id: bytes) -> tuple[Assigned, ...]:
-    """What a member has, as far as the shards have carried it out; of the rest it hears with a heartbeat."""
+    """The partitions of a member, as far as the shards have carried them out; of the rest it hears with a heartbeat."""
     memory, known = core.memory(GroupMemory), core.memory(GroupMemory).groups.get(name)
     if known is None:
         return ()
@@ -178,7 +178,8 @@ def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping
 
 
 def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
-    """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it.
+    """The partitions that the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of
+    it.
 
     What it never knew that it had it cannot release: that goes on at once.
     """
@@ -272,7 +273,7 @@ def _keep_leases(core: Core) -> None:
 
 
 def keep_shard(core: Core) -> int:
-    """What shards have to say to one another about groups; gives how much there was."""
+    """Do what shards have to say to one another about groups; gives how much there was."""
     return tell_all_home(core) + (keep_home(core) if is_home(core) else 0)
 
 

@@ -1,4 +1,4 @@
-"""What the hub remembers of groups.
+"""The memory of groups.
 
 The rows are what is stored; only the committer's thread changes them. Heartbeats, and what members were told, are in
 memory alone, under a lock. After the hub was opened every member counts as just heard, and nobody as told anything.
@@ -64,9 +64,9 @@ class Heard:
     at: float
     clock: int
     running: tuple[Running, ...] = ()
-    """What it said last that it works on."""
+    """The work that it said last that it does."""
     presumed: tuple[Running, ...] = ()
-    """What it was handed since, and begins before it can say so."""
+    """The work that it was handed since, and begins before it can say so."""
 
     @property
     def doing(self) -> tuple[Running, ...]:
@@ -99,7 +99,7 @@ class GroupMemory:
     """Of a shard, by group and partition: checkpoints and resets that the home of groups has not heard of; which is a release."""
 
     def at_work(self) -> tuple[Heard, ...]:
-        """What members said last, wherever they said it."""
+        """The work that members said last that they do, wherever they said it."""
         return (*tuple(self.heard.values()), *tuple(self.working.values()))
 
     def told_in(self, group: str) -> dict[int, float]:

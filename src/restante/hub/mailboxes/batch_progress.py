@@ -55,7 +55,7 @@ _NAMES_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BatchBound:
-    """What one partition has of a batch."""
+    """The part of a batch that one partition has."""
 
     items: Spans
     duplicates: Spans

@@ -82,7 +82,7 @@ def _place(after: str | None) -> int:
 
 
 def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Iterator[RecipientProgress | None]:
-    """What each has left, from a place on; None of one that has nothing left."""
+    """The number that each has left, from a place on; None of one that has nothing left."""
     now = core.clock()
     for name in strings_of(names.slice(place)):
         address = core.locate(name)

@@ -69,7 +69,7 @@ def _partitions_of(core: Core, request: PublishRequest) -> set[int]:
 
 
 def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishRequest]) -> None:
-    """What these publishes of a commit have newly stored is bound to their batches, and counted."""
+    """Bind to their batches what these publishes of a commit have newly stored, and count it."""
     found = [
         (receipt.partition, BoundStretch(receipt.first_sequence_number, receipt.last_sequence_number, request.batch))
         for request in publishes

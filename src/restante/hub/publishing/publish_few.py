@@ -37,7 +37,7 @@ _COLUMN_MIN = 32
 
 
 class _Bag:
-    """What one partition gets."""
+    """The messages that one partition gets."""
 
     __slots__ = ("fingerprints", "following", "given", "handful")
 
@@ -81,7 +81,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
 
 
 def _without_actions(mail: Handed) -> Handed:
-    """What is pushed to those who are connected: actions are no mail."""
+    """The messages that are pushed to those who are connected: actions are no mail."""
     rows = [row for row, letter in enumerate(mail.letters) if letter.kind != ACTION_KIND]
     return Handed(
         [mail.letters[row] for row in rows],

@@ -18,12 +18,12 @@ class FeedHolds:
 
 @dataclass(frozen=True, slots=True)
 class FeedHold:
-    """What is held back in one partition."""
+    """The changes that are held back in one partition."""
 
     passed: int | None
     """The number up to which all readers have passed; None: nobody holds anything back."""
     since: int
-    """What is older is not held any more."""
+    """The time up to which nothing is held any more."""
 
     def has(self, number: int, at: int) -> bool:
         """Whether what has this number, and happened then, is held back."""

@@ -1,4 +1,4 @@
-"""What a backup is: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
+"""The form of a backup: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
 
 The manifest comes last because it is made while the files are read, once. So a backup that was cut short has none, and
 is not taken for a whole one. Everything in it has a length that is known before anything is read: names and sizes from
@@ -38,7 +38,7 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a backup holds. `format` is that of the backup, `data_format` that of the data in it."""
+    """The contents of a backup. `format` is that of the backup, `data_format` that of the data in it."""
 
     format: int
     data_format: int
@@ -81,7 +81,7 @@ def archive_size(manifest: Manifest) -> int:
 
 
 def ending(manifest: Manifest, *, seconds: int) -> bytes:
-    """What follows the files, but for the very end."""
+    """The bytes that follow the files, but for the very end."""
     content = encode_manifest(manifest)
     small = ((MANIFEST_NAME, content), (SEAL_NAME, seal(content)))
     return b"".join(header(name, len(one), seconds=seconds) + one + padding(len(one)) for name, one in small)

@@ -23,7 +23,7 @@ NO_OWNER = b""
 
 @lru_cache(1_024)
 def owner_of(caller: Grant) -> bytes:
-    """What is stored with what a caller makes; the same for the same origins in any order."""
+    """The owner that is stored with what a caller makes; the same for the same origins in any order."""
     if caller.may_operate():
         return NO_OWNER
     named = ("token", caller.name) if caller.origins is None else ("origins", *sorted(caller.origins))

@@ -17,7 +17,7 @@ _EXPANDED_MAX = 65_536
 
 @dataclass(slots=True)
 class AskedItems:
-    """What one call names of a batch: positions, and ranges too long to be taken one by one."""
+    """The items that one call names of a batch: positions, and ranges too long to be taken one by one."""
 
     positions: list[Positions] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Newly(NamedTuple):
 
 
 def newly(bits: Bits, calls: Sequence[AskedItems]) -> Newly:
-    """What is new of these calls; the bits are left as they are."""
+    """The items that are new in these calls; the bits are left as they are."""
     ranges = united([one for call in calls for one in call.ranges])
     if not ranges:
         return Newly(*_together(bits, calls), ranges, None)

@@ -51,7 +51,7 @@ def freed(row: PositionRow) -> PositionRow:
 
 
 def ended(row: PositionRow) -> PositionRow:
-    """What stays of a deleted group: that its generations are used up."""
+    """The row of a deleted group: that its generations are used up is what stays."""
     return PositionRow(row.generation)
 
 

@@ -30,7 +30,7 @@ NEVER = 2**63 - 1
 
 
 class State(Enum):
-    """What has become of a message."""
+    """The states of a message."""
 
     WAITING = "waiting"
     COLLECTED = "collected"
@@ -48,7 +48,7 @@ ACTION_KIND = "action"
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a producer leaves for one recipient.
+    """A message that a producer leaves for one recipient.
 
     `data` is a `str` (text), bytes, or any other value that JSON can say (None included); `text` is text too, instead of
     `data`. With neither, the message is a claim check, and its origin delivers the content when it is peeked. Of a message
@@ -92,7 +92,7 @@ _SHOWN_LENGTH_MAX = 200
 
 
 def _said(message: Message) -> Iterator[str]:
-    """What the message says beyond the defaults, each value cut to what a line can hold."""
+    """The fields of the message beyond the defaults, each value cut to what a line can hold."""
     for field in msgspec.structs.fields(Message):
         value = getattr(message, field.name)
         if field.name == "recipient" or value != (field.default if field.name != "properties" else {}):
@@ -107,7 +107,7 @@ def _cut(value: object) -> str:
 
 
 def text_of(message: Message) -> str | None:
-    """What a message says as text; None if its data is given otherwise.
+    """The text of a message; None if its data is given otherwise.
 
     A `str` as data is text, as in a column of strings, unless the message says that it is a value of JSON.
     """

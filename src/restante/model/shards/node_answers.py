@@ -16,7 +16,7 @@ Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Number = Annotated[int, Meta(ge=0)]
 
 OWN_NODE = "local"
-"""What a node is called that nobody gave a name."""
+"""The name of a node that nobody gave one."""
 
 
 class NodeState(Enum):
@@ -69,7 +69,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why it does not serve; operators see it."""
     lease_seconds: float | None = None
-    """What is left of the owner's lease; null: it has the store for as long as it runs."""
+    """The time that is left of the owner's lease; null: it has the store for as long as it runs."""
 
 
 class NodeMap(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +151,6 @@ def not_drained(node: str, only: str) -> RestanteError:
 
 
 def all_doubts(parts: Iterable[RoundsInDoubt]) -> RoundsInDoubt:
-    """What several shards see, the oldest first."""
+    """The doubts of several shards, the oldest first."""
     found = [own for part in parts for own in part.rounds]
     return RoundsInDoubt(rounds=tuple(sorted(found, key=lambda own: (own.since, own.consignment, own.shard))))

@@ -175,7 +175,7 @@ class WorkCore:
         ]
 
     def page(self, page: ActionPage, now: float) -> None:
-        """What a read gave. That of another generation, and what was read before, is passed by."""
+        """Take the page of a read. One of another generation, and what was read before, is passed by."""
         work = self._partitions.get(page.partition)
         if work is None or work.generation != page.generation:
             return

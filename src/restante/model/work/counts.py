@@ -1,4 +1,4 @@
-"""What a worker counts, by the names that its app declares; all others are one."""
+"""Counts of a worker, by the names that its app declares; all others are one."""
 
 from __future__ import annotations
 

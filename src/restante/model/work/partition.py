@@ -100,7 +100,7 @@ class PartitionWork:
         return thing
 
     def _key(self, concerns: str) -> str:
-        """What is done one after another: the actions of a thing, or all of the partition."""
+        """The key of what is done one after another: the actions of a thing, or all of the partition."""
         return concerns if self._policy.order == "thing" else ""
 
     # Things

@@ -1,4 +1,4 @@
-"""What an app says of its actions, and the bounds of a worker."""
+"""Rules of an app for its actions, and the bounds of a worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
     """Before the n-th retry n times so long."""
     timeout_seconds: float = TIMEOUT_SECONDS
     after_poison: AfterPoison = "go_on"
-    """What becomes of the later actions of a thing of which one could not be done."""
+    """The choice for the later actions of a thing of which one could not be done."""
     max_per_second: float | None = None
 
     def pause(self, retry: int, chance: float) -> float:
@@ -53,7 +53,7 @@ class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     order: WorkOrder = "thing"
     concurrency: int = CONCURRENCY
     undeclared: Literal["fail", "poison"] = "fail"
-    """What becomes of an action whose name no group declared."""
+    """The choice for an action whose name no group declared."""
     read_ahead: int = READ_AHEAD_MAX
     gather_seconds: float = GATHER_SECONDS
     position_seconds: float = POSITION_SECONDS

@@ -25,7 +25,7 @@ _AT_ONCE = 128
 
 
 class Pass:
-    """What one connection was let in with, as long as it lasts. Used from the event loop only."""
+    """The grant that one connection was let in with, as long as it lasts. Used from the event loop only."""
 
     __slots__ = ("_authorization", "_gate", "_group", "_recipient", "_roles", "grant", "lost")
 

@@ -62,7 +62,7 @@ def _with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
 
 
 def messages_of(call: SendActions, settings: Settings) -> list[Message]:
-    """What actions become, to be checked before anything is sent. What no message can be made of is refused."""
+    """The messages that actions become, to be checked before anything is sent. An action that none can be made of is refused."""
     now, held = datetime.now(UTC), settings.groups.hold_seconds
     if not 0 < len(call.wanted) <= ACTIONS_AT_ONCE_MAX:
         count = len(call.wanted)
@@ -99,7 +99,7 @@ async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> A
 
 
 def _failure(failed: Sequence[BaseException], call: SendActions, accepted: Sequence[AcceptedAction]) -> BaseException:
-    """What was refused goes before what was not answered; either with what is accepted all the same."""
+    """The failure to tell: a refusal goes before a missing answer; either with what is accepted all the same."""
     known = [error for error in failed if isinstance(error, RestanteError)]
     if len(known) < len(failed):
         return next(error for error in failed if not isinstance(error, RestanteError))

@@ -216,7 +216,7 @@ def _now() -> int:
 
 
 async def read_backplane(lines: ShardLines, call: ReadBackplane, caller: Grant) -> BackplaneStatus:
-    """What all shards say, as one."""
+    """The answers of all shards, as one."""
     found = await lines.all(call, caller)
     totals = {name: sum(getattr(own, name) for own in found) for name in _SUMMED}
     return BackplaneStatus(

@@ -1,4 +1,4 @@
-"""What operators ask of a whole hub, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
+"""Answers about a whole hub, for operators, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AVERAGED = ("commit_ms", "request_ms")
 async def _asked(
     upstreams: Sequence[Upstream], exchange: Exchange, path: bytes | None = None
 ) -> list[tuple[int, bytes]]:
-    """What each shard answers to the same request, or to one for another path."""
+    """The answer of each shard to the same request, or to one for another path."""
     return await asyncio.gather(*(fetch(upstream, exchange, path) for upstream in upstreams))
 
 

@@ -48,11 +48,11 @@ from restante.wire.media import ARROW
 from restante.wire.publish import columns_stream
 
 _GRAVEST = ("message_conflict", "message_erased", "invalid_message", "partition_mismatch")
-"""What is told first of several refusals; then all others that no repetition helps against."""
+"""The codes that are told first of several refusals; then all others that no repetition helps against."""
 
 
 class ShardPart(NamedTuple):
-    """What one shard gets: a call, and where its messages stand in the body."""
+    """The part that one shard gets: a call, and where its messages stand in the body."""
 
     shard: int
     call: Call[Receipt]

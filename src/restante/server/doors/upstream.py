@@ -103,7 +103,7 @@ class UpstreamAnswer(asyncio.Protocol):
         return self.has_head
 
     async def piece(self) -> bytes | None:
-        """What has come of the body; None at its end."""
+        """The next piece of the body that has come; None at its end."""
         while not self._pieces and not self.whole and not self.lost:
             self._woken.clear()
             await self._woken.wait()

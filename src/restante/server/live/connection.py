@@ -70,7 +70,7 @@ class LiveConnection:
     ) -> None:
         self.recipient = recipient
         self.client = client
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         self.since = time.time()
         self.queue = queue
         self.held = held

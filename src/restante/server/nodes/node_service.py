@@ -32,7 +32,7 @@ _SETTLING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is among the others."""
+    """The place of a node among the others."""
 
     ranges: Ranges
     enter: Callable[[bytes], NodeMembership]

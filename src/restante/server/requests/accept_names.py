@@ -11,7 +11,7 @@ _KEY = HEADER.lower().encode()
 
 
 def accept_of(exchange: Exchange) -> Accept | None:
-    """What the sender of a publish is content with, if it says so."""
+    """The promise that the sender of a publish is content with, if it says so."""
     text = exchange.header(_KEY)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""What stands on a parcel beside its messages: where it goes, by what numbers, for which batch, from which source, and when it is answered."""
+"""The label of a parcel, beside its messages: where it goes, by what numbers, for which batch, from which source, and when it is answered."""
 
 from __future__ import annotations
 

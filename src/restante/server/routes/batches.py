@@ -37,7 +37,7 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a batch is to be. Nothing of it is needed."""
+    """The definition of a batch. Nothing of it is needed."""
 
     id: UuidText | None = None
     """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""

@@ -58,7 +58,7 @@ class TokenPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new token is for. Origins bind a publisher, recipients a recipient, groups a worker."""
+    """The purpose of a new token. Origins bind a publisher, recipients a recipient, groups a worker."""
 
     roles: Annotated[_Roles, Meta(min_length=1)]
     origins: _Names | None = None

@@ -49,7 +49,7 @@ _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to come back."""
+    """The choice of messages that are to come back."""
 
     path: Annotated[
         str, msgspec.Meta(description="Where the captured files lie. By default capture beside the tables.")

@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: str
     event: Happened
     text: str | None = None
-    """What it told, or what went wrong."""
+    """The text that it told, or what went wrong."""
     seconds: float | None = None
     """How long the run took."""
     next: datetime | None = None

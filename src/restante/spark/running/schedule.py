@@ -51,7 +51,7 @@ Schedule = Every | At | Always
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of a job so far."""
+    """The past of a job: what has become of it so far."""
 
     since: datetime
     """When it was first looked after."""

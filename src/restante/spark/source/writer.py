@@ -33,13 +33,13 @@ from restante.spark.source.options import Writing
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
-"""What Spark calls them in a task's properties."""
+"""The names that Spark gives them in a task's properties."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Part(WriterCommitMessage):
-    """What a task has staged."""
+    """The part that a task has staged."""
 
     consignment: str | None
     """The id of the consignment; None: there were no rows."""

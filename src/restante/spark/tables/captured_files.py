@@ -112,7 +112,7 @@ class Capture:
         self.forget(batch)
 
     def rows_of(self, batch: DataFrame) -> DataFrame:
-        """What is kept of a micro-batch, with its hour."""
+        """The rows that are kept of a micro-batch, with their hour."""
         return transform(batch)
 
     def _stage(self, rows: DataFrame, staged: str) -> None:

@@ -44,7 +44,7 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a table is made of."""
+    """The definition of a table."""
 
     schema: StructType
     partitioned_by: str | None = None

@@ -56,7 +56,7 @@ def _tightened(path: Path, mode: int) -> OSError | None:
 
 
 def _loose(folder: Path) -> Iterator[tuple[Path, int]]:
-    """What others may read, write or enter, with its mode."""
+    """Files that others may read, write or enter, each with its mode."""
     for path in (folder, *(path for pattern in _OWN for path in folder.glob(pattern))):
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
