@@ -290,7 +290,7 @@ class ActionTaken(RestanteError):
 
 
 class ActionUnknown(RestanteError):
-    """There is no such action, or nobody does it."""
+    """The action does not exist, or nobody does it."""
 
     code = "action_unknown"
 

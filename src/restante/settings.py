@@ -125,7 +125,7 @@ class OriginGroupSettings(Section, frozen=True, kw_only=True):
     strict_order: bool = False
     """A bundle ends before the first waiting message of another cabinet of the group."""
     live_collect: bool = False
-    """Whoever is connected may collect by saying up to which number it has got everything."""
+    """Whether clients that are connected may collect by saying up to which number they have got everything."""
 
     rules = {"strict_order": _FLAG, "live_collect": _FLAG}
 

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 _GATHER_SECONDS = 0.02
 """How long more records are waited for once there is one."""
 _BATCHES_UNDER_WAY = 2
-"""Of a topic partition: one is stored while the next becomes columns."""
+"""Batches of a topic partition: one is stored while the next becomes columns."""
 _READING = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -239,7 +239,7 @@ class BridgeIn:
             self._settle(place, sum(not batch.done() for batch in under_way))
 
     def _commit(self, place: TopicPlace, offset: int, *, waiting: bool = False) -> None:
-        """That it is lost does no harm: what is read again is skipped."""
+        """Commit the offsets. A commit that is lost does no harm: what is read again is skipped."""
         at = self._library.TopicPartition(*place, offset)
         try:
             self._consumer.commit(offsets=[at], asynchronous=not waiting)

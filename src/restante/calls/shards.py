@@ -186,7 +186,7 @@ class LearnGroups(ShardCall[None], frozen=True):
     """From the home of groups: what these are, and which there are no more. Answered when that is durable."""
 
     partitions: tuple[int, ...]
-    """Those of the shard that is asked."""
+    """The partitions of the shard that is asked."""
     groups: tuple[GroupRow, ...]
     deleted: tuple[tuple[str, int], ...] = ()
     """Name and version."""
@@ -224,4 +224,4 @@ class NotePosition(ShardCall[None], frozen=True):
 
     placed: PlacedPosition
     release: bool | None
-    """As the holder said; False: it is none."""
+    """Whether this is a release, as the holder said; False: it is none."""

@@ -17,7 +17,7 @@ from restante.model.access.access import EVERYTHING, Grant
 
 
 class Hearer(Protocol):
-    """Who is told the answer to what it asked, without a task that waits for it."""
+    """The one who is told the answer to what it asked, without a task that waits for it."""
 
     def heard(self, kind: FrameKind, content: bytes) -> None:
         """The answer, or the problem."""

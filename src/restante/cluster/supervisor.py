@@ -44,7 +44,7 @@ class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
     table: ShardTable
     url: str
     listener: int = -1
-    """Of a door: the socket on which clients come."""
+    """The socket on which clients come to a door."""
 
     @property
     def name(self) -> str:
@@ -126,7 +126,7 @@ class Child:
                 pause = min(2 * pause, _AGAIN_MAX_SECONDS)
 
     def _note(self, failure: str | None) -> None:
-        """For the doors, which tell it to operators."""
+        """Note it for the doors, which tell it to operators."""
         if self.order.kind == "shard":
             note_failure(shard_folder(Path(self.order.home), self.order.number, self.order.table.epoch), failure)
 

@@ -63,7 +63,7 @@ class FilingClerk:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that answers, if there is one."""
+        """The id of the process that answers, if there is one."""
         return self._process.pid if self._process is not None and self._there else None
 
     def close(self) -> None:

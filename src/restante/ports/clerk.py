@@ -55,4 +55,4 @@ class OwnClerk:
         return None
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Close nothing: there is nothing to end."""

@@ -11,7 +11,7 @@ class NodeRow(NamedTuple):
     """A node as it states itself. It lives as long as its beat changes."""
 
     session: str
-    """Of this start of the node: the same node started again has another."""
+    """The session of this start of the node: the same node started again has another."""
     name: str
     beat: int
     lease_milliseconds: int
@@ -24,7 +24,7 @@ class ShardRow(NamedTuple):
 
     shard: int
     first: int
-    """Its first partition. It ends where the next one begins."""
+    """The shard's first partition. It ends where the next one begins."""
     owner: str | None
     """The session of a node."""
     heir: str | None
@@ -39,7 +39,7 @@ class StoreSurvey(NamedTuple):
     """Raised when shards are split or joined."""
     nodes: tuple[NodeRow, ...]
     shards: tuple[ShardRow, ...]
-    """Those that have partitions, in their order."""
+    """The shards that have partitions, in their order."""
 
 
 class NodeMembership(Protocol):

@@ -153,7 +153,7 @@ class Service(HttpServer):
 
 
 def _clerk(settings: Settings) -> Clerk | None:
-    """Who computes what filing writes: a process of its own, where there can be one."""
+    """The clerk that computes what filing writes: a process of its own, where there can be one."""
     return FilingClerk() if settings.filing_process and sys.platform != "win32" else None
 
 

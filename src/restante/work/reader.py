@@ -68,7 +68,7 @@ class WorkReader:
         self._failures = 0
 
     def look(self) -> None:
-        """There may be more to read, or other partitions: a question that waits without them is put again."""
+        """Look once more: there may be more to read, or other partitions: a question that waits without them is put again."""
         self._changed.set()
         if self._asking is not None and not {(own.partition, own.generation) for own in self._reads()} <= self._asked:
             self._asking.cancel()

@@ -284,7 +284,7 @@ class WorkRunner:
         self.wake()
 
     def _running(self) -> list[Running]:
-        """For heartbeats, in their thread."""
+        """The running actions, for heartbeats, in their thread."""
         running = self.core.running[:GROUP_RUNNING_MAX]
         return [Running(partition=partition, sequence_number=number) for partition, number in running]
 

@@ -32,7 +32,7 @@ class WorkerPlace:
     member: str | None = None
     """The same name after a restart takes the old partitions over at once."""
     port: int | None = None
-    """For `/livez`, `/readyz` and `/metrics`; 0 takes a free one."""
+    """The port of `/livez`, `/readyz` and `/metrics`; 0 takes a free one."""
     host: str = "127.0.0.1"
     liveness_file: Path | None = None
 

@@ -109,7 +109,7 @@ def report(terms: Terms, call: ReportOutcomes) -> Dialogue[OutcomesTaken]:
 
 
 def report_each(terms: Terms, call: ReportEach) -> Dialogue[OutcomesReported]:
-    """Of one group: it stands in the path."""
+    """Report outcomes of one group: it stands in the path."""
     groups = {own.group for own in call.reports}
     if len(groups) != 1:
         raise InvalidRequest("Reports that are sent together are of one group.", field="reports")

@@ -24,7 +24,7 @@ NOTHING = Acknowledged(acknowledged=0, complete=(), unknown=())
 _ITEMS = limits.ACKNOWLEDGE_ITEMS_TARGET
 _RANGES = limits.ACKNOWLEDGE_RANGES_TARGET
 _RUN = _ITEMS // _RANGES
-"""So many neighbours are a range: then a call of ranges names as many items as one of ids, at least."""
+"""The number of neighbours that are a range: then a call of ranges names as many items as one of ids, at least."""
 _SAMPLES = 64
 _BATCH_CHARACTERS = 36
 _DIGITS_MAX = len(str(limits.BATCH_ITEMS_MAX))

@@ -60,7 +60,7 @@ class Outbox(SendQueue[str | ItemRange]):
 
     @property
     def ready(self) -> bool:
-        """There is room, and nothing to tell."""
+        """Whether there is room, and nothing to tell."""
         return not (self.full or self.closed) and self.error is None
 
     def put(self, item: str | ItemRange | Items, now: float) -> bool:

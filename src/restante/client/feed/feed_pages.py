@@ -62,7 +62,7 @@ class FeedReading:
     limit: int
     after: Mapping[int, int]
     positions: Mapping[int, int] = field(default_factory=dict)
-    """As of which a snapshot is to be, by partition; of others as of now."""
+    """The positions as of which a snapshot is to be, by partition; of others as of now."""
     follow: bool = False
     reader: str | None = None
     linger_seconds: float = 0

@@ -61,13 +61,13 @@ class SharedPage(PageView):
             self._member.written(self._taken)
 
     def passed(self) -> None:
-        """It is done with; that is written soon."""
+        """The page is done with; that is written soon."""
         if not self._done:
             self._done = True
             self._member.done(self._taken)
 
     def left(self) -> None:
-        """It is not done with, and nobody works on it any more."""
+        """The page is not done with, and nobody works on it any more."""
         if not self._done:
             self._done = True
             self._member.undone(self._taken)

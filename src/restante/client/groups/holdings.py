@@ -124,7 +124,7 @@ class Holdings:
         self._endings.append(own)
 
     def drop_all(self) -> None:
-        """Nothing is the member's any more: nothing more is written."""
+        """Drop all partitions: nothing is the member's any more, and nothing more is written."""
         self._held.clear()
         self._endings.clear()
 

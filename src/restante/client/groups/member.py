@@ -32,7 +32,7 @@ _log = logging.getLogger("restante.groups")
 
 
 def new_member_name() -> str:
-    """Of this process, and of nobody else."""
+    """A name of this process, and of nobody else."""
     host = socket.gethostname()[: limits.MEMBER_CHARACTERS_MAX // 2]
     return f"{host}-{os.getpid()}-{os.urandom(3).hex()}"
 

@@ -32,7 +32,7 @@ _LOOK_AGAIN_SECONDS = 0.5
 _NEVER_SECONDS = 3600.0
 _DOWN_SECONDS = 2.0
 _LOST_SECONDS = 30.0
-"""For so long nobody asks at an address that never answered: it may be one that only nodes can reach."""
+"""The time for which nobody asks at an address that never answered: it may be one that only nodes can reach."""
 _BY_NAME = ("recipients", "groups")
 _BY_ID = ("batches", "consignments")
 _NOT_OWNER, _UNAVAILABLE = 421, 503
@@ -172,7 +172,7 @@ class HubPlaces:
         self._look_soon()
 
     def _pass_on(self, place: HubAddress) -> None:
-        """For now it refuses: the next one is asked."""
+        """Ask the next one: this one refuses for now."""
         if self.several and place == self._known[self._turn % len(self._known)]:
             self._turn += 1
 

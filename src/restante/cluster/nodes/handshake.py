@@ -56,7 +56,7 @@ def decode_hello(content: bytes) -> Hello:
 
 
 def proof(secret: bytes, side: bytes, hello: bytes, nonce: bytes) -> bytes:
-    """That one knows the secret; each side's is another, so that none can be sent back."""
+    """The proof that one knows the secret; each side's is another, so that none can be sent back."""
     return hmac.digest(secret, side + hello + nonce, "sha256")
 
 

@@ -88,7 +88,7 @@ class NodeKeeper:
 
     @property
     def session(self) -> str:
-        """Of this node; empty while it is none."""
+        """The session of this node; empty while it is none."""
         return "" if self.membership is None else self.membership.session
 
     @property
@@ -298,6 +298,6 @@ class NodeKeeper:
         await asyncio.gather(*map(self._nudge, peers))
 
     async def _nudge(self, peer: str) -> None:
-        """Who misses it, sees it a little later."""
+        """Nudge the others. A node that misses it sees the change a little later."""
         with suppress(OSError):
             await tell_peer(peer, self._secret, Purpose.NUDGE)

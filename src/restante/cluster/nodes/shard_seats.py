@@ -44,7 +44,7 @@ class ShardSeats:
     def __init__(self, ranges: Ranges, secret: bytes) -> None:
         self.ranges = ranges
         self.own: dict[int, ServedShard] = {}
-        """Those that this node serves now."""
+        """The shards that this node serves now."""
         self.survey = StoreSurvey(0, (), ())
         self.nodes: dict[str, NodeSeat] = {}
         self.look: Callable[[], None] = lambda: None
@@ -68,7 +68,7 @@ class ShardSeats:
         return None if seat is None else seat.about
 
     def owner(self, shard: int) -> NodeAbout | None:
-        """Who has a shard; None if nobody is known to."""
+        """The node that has a shard; None if nobody is known to."""
         return self.about(self._owners[shard])
 
     async def connect(self, shard: int, purpose: Purpose, made: Callable[[], P]) -> P:

@@ -21,7 +21,7 @@ from restante.model.storage.keys import Cabinet, cabinet_key, key_number
 
 _SALT = 0x6163_7469_6F6E_7321
 _ROWS_MAX = 1_000
-"""So many rows of other origins are looked at in a gap; beyond that the action is listed apart, which is right, too."""
+"""The number of rows of other origins that are looked at in a gap; beyond that the action is listed apart, which is right, too."""
 
 
 def cabinet_of(row: ActionRow) -> Cabinet:

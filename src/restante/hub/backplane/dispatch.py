@@ -26,7 +26,7 @@ class SentRecord(NamedTuple):
 
 
 class Dispatch(CommitRequest[Receipt]):
-    """It is answered like a request to the committer."""
+    """A publish through the backplane. It is answered like a request to the committer."""
 
     __slots__ = ("accept", "deadline", "lost", "open", "positions", "receipts", "refused")
 

@@ -128,7 +128,7 @@ def _outcome(core: Core, wait: RecordWait, partition: int, position: int, messag
 
 
 def _settled(core: Core, partition: int, position: int, messages: int) -> Outcome:
-    """It was stored, or kept as poison: which numbers its messages have, or whether some were duplicates, nobody knows."""
+    """The outcome of a record that was stored, or kept as poison: which numbers its messages have, or whether some were duplicates, nobody knows."""
     value = core.store.get(partition, Space.BACKPLANE_POISON, poison_key(position))
     if value is not None:
         return error_of_row(decode_poison(value))

@@ -35,7 +35,7 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
+"""How often it is noted that a batch is in use, by who acknowledges what was acknowledged before."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):

@@ -15,7 +15,7 @@ class BatchWork:
         self._to_tidy: set[bytes] = set()
         self._to_fold: set[bytes] = set()
         self.folding = threading.Lock()
-        """Whoever folds holds it: two folds of one batch would store the older bits last."""
+        """The lock of a fold: two folds of one batch would store the older bits last."""
 
     def look_at(self, batch_id: bytes) -> None:
         """An estimated batch may be complete."""

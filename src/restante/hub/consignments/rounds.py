@@ -73,7 +73,7 @@ from restante.model.storage.changes import Space
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
 _LATE_SECONDS = 0.2
-"""So often it is looked whether somebody has waited for long enough."""
+"""How often it is looked whether somebody has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ def committing(
 
 
 def _taking_turn(core: Core, consignment_id: bytes) -> Procedure[None]:
-    """Whoever commits the same consignment waits for the one who does so already."""
+    """Wait for the one who commits the same consignment already."""
     under_way = core.memory(OpenRounds).under_way
     while consignment_id in under_way:
         yield Rest(_PAUSE_SECONDS)

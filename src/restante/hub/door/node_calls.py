@@ -81,7 +81,7 @@ def _state(core: Core) -> tuple[ShardState, str | None]:
 
 
 def settings_digest(settings: Settings, key: int) -> str:
-    """Of all but what each node has for itself. With the store's key, so that nobody finds a secret by trying."""
+    """The digest of all settings but those that each node has for itself. With the store's key, so that nobody finds a secret by trying."""
     here = ServerSettings()
     server = msgspec.structs.replace(settings.server, host=here.host, port=here.port)
     content = msgspec.msgpack.encode(msgspec.structs.replace(settings, server=server))

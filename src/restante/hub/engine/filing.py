@@ -41,7 +41,7 @@ from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
-"""So many fresh runs of a partition are merged when others have enough."""
+"""The number of fresh runs of a partition that are merged when others have enough."""
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:

@@ -31,7 +31,7 @@ FORMAT_VERSION = 8
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
-"""So many fingerprints are looked up one by one before they are sorted into the arrays."""
+"""The number of fingerprints that are looked up one by one before they are sorted into the arrays."""
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):

@@ -34,7 +34,7 @@ class ActionHealth:
         self._windows: dict[str, RateWindow] = {}
 
     def readings(self, known: KnownGroup) -> Iterator[Reading]:
-        """Nothing of a group without actions."""
+        """The readings of groups; there is none of a group without actions."""
         if not known.row.actions:
             return
         totals = self._totals(known)

@@ -29,7 +29,7 @@ _OWNER_TEXTS = string_array(OWNERS)
 
 
 def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
-    """Of a page of actions those that this group is to do, or to say of that nobody does them."""
+    """The actions of a page that this group is to do, or to say of that nobody does them."""
     rows, owners, actions = waiting_rows(core, group, partition, table)
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)

@@ -133,7 +133,7 @@ def remember_position(core: Core, draft: RequestDraft, name: str, partition: int
 
 
 def ring_group(draft: RequestDraft, name: str) -> None:
-    """Those who wait at the group look again."""
+    """Let those who wait at the group look again."""
     draft.concerns.append(np.array([group_bell(name)], np.uint64))
 
 

@@ -44,7 +44,7 @@ class HomeMemory:
     _failures: Iterator[int] = field(default_factory=count)
 
     def miss(self, partitions: Iterable[int]) -> None:
-        """Their shards may have missed something."""
+        """Note that the shards of these partitions may have missed something."""
         self.unlearned.update(dict.fromkeys(partitions, next(self._failures)))
 
     def missed(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -77,7 +77,7 @@ def remember_groups(core: Core) -> None:
 
 
 def _begin_home(partition_count: int, *, has_groups: bool) -> HomeMemory:
-    """Of a hub that was just opened: all is to be told, and who has what is to be asked."""
+    """Begin the home of a hub that was just opened: all is to be told, and who has what is to be asked."""
     home = HomeMemory(unknown=set(range(partition_count)) if has_groups else set())
     home.miss(range(partition_count))
     return home

@@ -126,7 +126,7 @@ def check_known(membership: Membership, name: str, member_id: bytes) -> GroupMem
 
 
 def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
-    """Nothing is stored for it."""
+    """Hear a heartbeat. Nothing is stored for it."""
     name, member_id = check_group(call.group), member_id_of(call.member_id)
     known, memory = known_group(core, name), core.memory(GroupMemory)
     require_known(core)
@@ -147,7 +147,7 @@ def state_running(core: Core, call: ReadNext) -> None:
 
 
 def note_work(core: Core, call: NoteWork, _: Grant) -> None:
-    """Of a shard: what it works on here, said elsewhere."""
+    """Note what a member works on in this shard, said elsewhere."""
     _hear(core, call.member_id, running=_checked_running(call.running))
 
 
@@ -167,7 +167,7 @@ def _hear(core: Core, member_id: str, **said: tuple[Running, ...]) -> None:
 
 
 def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping[str, tuple[Running, ...]]) -> None:
-    """Its heartbeats are heard at the home of groups, and what it says of its work here, here. Who says nothing is forgotten."""
+    """Hear in a shard what a member says of its work here; its heartbeats are heard at the home of groups. A member that says nothing is forgotten."""
     now = memory.monotonic()
     heard = memory.working.get(own_id, Heard(now, core.clock()))
     at = now if "running" in said else heard.at

@@ -81,9 +81,9 @@ class GroupMemory:
     heard: dict[bytes, Heard] = field(default_factory=dict)
     """By member."""
     working: dict[bytes, Heard] = field(default_factory=dict)
-    """Of a shard: by member what it said when it read here."""
+    """The work of each member, as it said when it read here; of a shard."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """Of a shard: what those are called who have something here, as far as it was given since the hub was opened."""
+    """The names of the members that have something here, as far as it was given since the hub was opened; of a shard."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
     """By group and partition: since when its holder knows that it is to give it up."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class GroupMemory:
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when something may end earlier than was expected."""
     untold: dict[tuple[str, int], bool | None] = field(default_factory=dict)
-    """Of a shard, by group and partition: checkpoints and resets that the home of groups has not heard of; which is a release."""
+    """The checkpoints and resets that the home of groups has not heard of, by group and partition, and which is a release; of a shard."""
 
     def at_work(self) -> tuple[Heard, ...]:
         """The work that members said last that they do, wherever they said it."""

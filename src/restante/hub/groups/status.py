@@ -100,7 +100,7 @@ def held_position(core: Core, partition: int) -> int | None:
 
 
 def group_totals(core: Core) -> tuple[GroupTotals, ...]:
-    """For metrics: nothing is read from the store for it."""
+    """The totals for metrics: nothing is read from the store for them."""
     ends = {own.number: own.counters.visible for own in core.partitions}
     return tuple(
         GroupTotals(

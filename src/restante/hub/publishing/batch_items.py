@@ -26,7 +26,7 @@ from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_h
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 
 _HEADS_ONE_BY_ONE_MAX = 4_096
-"""For more messages than this all heads of their partition are read at once."""
+"""The number of messages beyond which all heads of their partition are read at once."""
 
 
 class OpenBatches:

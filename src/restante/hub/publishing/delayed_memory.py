@@ -20,7 +20,7 @@ Place = tuple[int, DueKey]
 """A partition, and the key by time of a message in it."""
 K = TypeVar("K")
 _HEAP_SPARE = 1_000
-"""So many entries of messages that are gone are left in the heap without a look."""
+"""The number of entries of messages that are gone which are left in the heap without a look."""
 
 
 class DelayedMemory:

@@ -297,7 +297,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 
 
 def _meet_holds(core: Core, unit: Unit) -> None:
-    """Whoever sends what a round holds has to wait for its end."""
+    """Let senders of what a round holds wait for its end."""
     held = core.memory(Holds)
     if not held:
         return

@@ -33,7 +33,7 @@ from restante.model.storage.segment import EncodedSegment
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32
-"""So many fingerprints are computed as a column in less time than one by one."""
+"""The number of fingerprints that are computed as a column in less time than one by one."""
 
 
 class _Bag:
@@ -45,7 +45,7 @@ class _Bag:
         self.handful = Handful(names)
         self.fingerprints: list[int] = []
         self.given: list[int] = []
-        """Those of messages whose ids their senders gave. An id that was just made is nobody's."""
+        """The fingerprints of messages whose ids their senders gave. An id that was just made is nobody's."""
         self.following = 0
         """The number of the next message that is answered."""
 

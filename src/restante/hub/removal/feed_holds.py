@@ -1,4 +1,4 @@
-"""Who holds the feed back: what a subject has still to read stays, though it is past its retention; for a time."""
+"""Holds of the feed: what a subject has still to read stays, though it is past its retention; for a time."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Cuts:
         return self._cut
 
     def taken(self, name: str) -> StoreCut:
-        """It is used once."""
+        """The cut of this name, which is used once."""
         cut, self._cut = self.of(name), None
         return cut
 

@@ -1,4 +1,4 @@
-"""Who may do what: the roles of a token, and what they allow."""
+"""Access: the roles of a token, and what they allow."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The code of the problem."""
     location: str = ""
     group: str = ""
-    """That reported the outcome."""
+    """The group that reported the outcome."""
     noted: bool = False
     """Whether a result or the problem's text lies in a row of its own."""
 

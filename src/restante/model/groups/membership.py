@@ -1,4 +1,4 @@
-"""Who is in a group, who has which partition, and who should have it.
+"""The membership of a group: who is in it, who has which partition, and who should have it.
 
 `holders` says who has a partition, `targets` who should. A free partition is given to its target at once. One that
 somebody has goes on when it is released: until then the holder keeps it, and nobody else has it. Every giving raises the

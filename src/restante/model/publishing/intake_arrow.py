@@ -153,7 +153,7 @@ def _viewed(views: Column) -> int:
 
 
 def _views_of(views: Column) -> NDArray[np.int32]:
-    """For each row its length, and where it lies."""
+    """The length of each row, and where it lies."""
     return np.frombuffer(views.buffers()[1], np.int32, 4 * (views.offset + len(views))).reshape(-1, 4)
 
 

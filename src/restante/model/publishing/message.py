@@ -42,7 +42,7 @@ class State(Enum):
 
 
 SHOWN_STATES = (State.WAITING, State.COLLECTED)
-"""Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
+"""The states that a follower of a mailbox is shown: the others have been taken back, or are not to be delivered."""
 ACTION_KIND = "action"
 """Messages of this kind are something to be done, and no mail: they are in history, and never in a bundle."""
 
@@ -88,7 +88,7 @@ def is_shown(message: Message) -> bool:
 
 
 _SHOWN_LENGTH_MAX = 200
-"""So much of a value is shown: data may have megabytes, and a log line should not."""
+"""The characters of a value that are shown: data may have megabytes, and a log line should not."""
 
 
 def _said(message: Message) -> Iterator[str]:

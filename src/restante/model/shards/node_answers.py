@@ -22,21 +22,21 @@ OWN_NODE = "local"
 class NodeState(Enum):
     SERVING = "serving"
     DRAINING = "draining"
-    """It gives its shards to others, and takes none."""
+    """The node gives its shards to others, and takes none."""
     SILENT = "silent"
-    """It was not heard of for longer than a lease."""
+    """The node was not heard of for longer than a lease."""
 
 
 class ShardState(Enum):
     SERVING = "serving"
     LOADING = "loading"
     MOVING = "moving"
-    """Its owner hands it over; calls wait."""
+    """The shard's owner hands it over; calls wait."""
     IN_DOUBT = "in_doubt"
-    """Its owner does not know for certain that it is: it answers nothing until it does."""
+    """The shard's owner does not know for certain that it is: it answers nothing until it does."""
     SILENT = "silent"
     FAILED = "failed"
-    """It cannot be loaded, or its store has stopped."""
+    """The shard cannot be loaded, or its store has stopped."""
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: NodeState = NodeState.SERVING
     version: str = ""
     formats: tuple[int, ...] = ()
-    """Of stored data, those that it can write."""
+    """The formats of stored data that it can write."""
     settings: str = ""
     """A digest of what all nodes must have alike."""
     since: datetime
@@ -112,7 +112,7 @@ class RoundInDoubt(msgspec.Struct, frozen=True, kw_only=True):
     shard: Number
     """Whose view it is."""
     partitions: tuple[int, ...]
-    """Of home: those that it waits for. Of a shard that is prepared: those of its own that hold messages."""
+    """The partitions that home waits for; or, of a shard that is prepared, those of its own that hold messages."""
     home: Number
     """The partition that decides."""
     messages: Number

@@ -216,7 +216,7 @@ def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers
 
 
 FEW_NAMES = 64
-"""So few names are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
+"""The number of names that are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
 
 
 def row_bytes(rows: StoredRows) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ class EntryState(Enum):
 
     OPEN = 1
     DECIDED = 2
-    """It has an outcome, which is not reported yet."""
+    """The action has an outcome, which is not reported yet."""
     REPORTING = 3
     SETTLED = 4
     """The hub has its outcome, or it needs none."""

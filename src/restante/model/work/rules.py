@@ -13,14 +13,14 @@ JITTER = 0.1
 """A wait is longer by up to this share of it, so that what failed together is not tried again together."""
 TIMEOUT_SECONDS = 300.0
 READ_AHEAD_MAX = 10_000
-"""So many actions are read beyond the position; then the partition waits."""
+"""The number of actions that are read beyond the position; then the partition waits."""
 BRAKE_THINGS = 5
 GATHER_SECONDS = 0.005
 POSITION_SECONDS = 10.0
 REPORT_OUTCOMES_MAX = 900
 """With results of 64 KiB each, a report stays below 64 MiB."""
 DOUBTFUL_ATTEMPTS_MAX = 256
-"""Of each partition, so many attempts at what lay there when the worker got it are named to the hub before they begin."""
+"""The number of attempts, of each partition, at what lay there when the worker got it, that are named to the hub before they begin."""
 RESULT_BYTES_MAX = 64 * 1024
 PROBLEM_BYTES_MAX = 8 * 1024
 

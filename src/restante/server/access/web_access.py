@@ -147,7 +147,7 @@ def _shown(header: bytes | None) -> str:
 
 
 class CarriedAccess(WebAccess):
-    """Of what a door passes on: it has judged the `Host`, which names a node, and not always this one."""
+    """The access of what a door passes on: it has judged the `Host`, which names a node, and not always this one."""
 
     def _judged(self, host: bytes) -> bool:
         del host

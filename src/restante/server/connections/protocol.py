@@ -38,7 +38,7 @@ SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
 _SHORT_ANSWERS_MAX = 64
-"""So many answers of one connection are waited for; a client that sends more before it is answered is not read from meanwhile."""
+"""The number of answers of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
 
 class HttpConnection(HttpToolsProtocol):

@@ -94,7 +94,7 @@ class KnownHeads:
     def __init__(self) -> None:
         self._own = b""
         self._length = -1
-        """Of the whole request whose head was found last: most connections have one kind of request, of one length."""
+        """The length of the whole request whose head was found last: most connections have one kind of request, of one length."""
         self._latest: PlainHead | None = None
         self._heads: dict[bytes, PlainHead] = {}
         self._counting: _CountingHead | None = None
@@ -167,7 +167,7 @@ class ShortAnswer:
         self.head = b""
         """The headers of the answer, as they are written."""
         self.body = refusal
-        """Nothing: it is not there yet."""
+        """The body, or nothing: it is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body

@@ -32,7 +32,7 @@ class Pushing(Protocol):
     """The part that writes to a socket whenever there is room."""
 
     def flush(self) -> None:
-        """There is room again."""
+        """Write on: there is room again."""
         ...
 
     def farewell(self) -> None:

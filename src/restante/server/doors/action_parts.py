@@ -159,7 +159,7 @@ async def list_poison(lines: ShardLines, call: ListPoison, caller: Grant) -> Poi
 
 
 def _first_shard(lines: ShardLines, after: str | None) -> int:
-    """That of the partition that the token names. The first refuses what is no token."""
+    """The shard of the partition that the token names. The first refuses what is no token."""
     partition = (after or "0").partition("-")[0]
     is_number = partition.isascii() and partition.isdecimal() and len(partition) < 10
     return lines.of_partition(int(partition)) if is_number and int(partition) < lines.partition_count else 0

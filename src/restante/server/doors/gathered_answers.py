@@ -48,7 +48,7 @@ async def _values(
 
 
 async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
-    """As well as the least well of the shards."""
+    """The probe, as well as the least well of the shards."""
     try:
         answers = await _asked(upstreams, exchange)
     except Unavailable as error:

@@ -154,7 +154,7 @@ async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> Prog
     taken = Counter(shard for _, shard in chosen)
 
     async def place_after(shard: int, page: ProgressPage) -> str:
-        """Who has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
+        """The place after this one. A shard that has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
         if not taken[shard]:
             return places[shard] if page.recipients else _NO_MORE
         upto = page if taken[shard] == len(page.recipients) else await asked(shard, taken[shard])

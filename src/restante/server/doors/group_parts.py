@@ -55,7 +55,7 @@ def _not_told(group: str) -> Unavailable:
 
 
 async def list_groups(lines: ShardLines, call: ListGroups, caller: Grant) -> GroupPage:
-    """Those that home lists."""
+    """The groups that home lists."""
     pages = await lines.all(call, caller)
     home = pages.pop(home_of_groups(lines))
     parts: dict[str, list[GroupStatus]] = {status.group: [] for status in home.groups}

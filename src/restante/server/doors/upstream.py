@@ -36,7 +36,7 @@ class UpstreamAnswer(asyncio.Protocol):
         self.begin()
 
     def begin(self) -> None:
-        """For the next request."""
+        """Begin with the next request."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.has_head = self.whole = self.keeps = False

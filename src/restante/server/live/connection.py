@@ -130,7 +130,7 @@ class LiveConnection:
         )
 
     def catch_up(self) -> None:
-        """There is more in history than has been sent: it is read from there."""
+        """Read on from history: there is more than has been sent."""
         if self.replay is not None:
             self.again = True
         elif not self.ending:

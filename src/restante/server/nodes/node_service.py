@@ -39,7 +39,7 @@ class NodePlan:
     """Makes it one of the nodes of the store."""
     about: NodeAbout
     secret: bytes
-    """Of the cluster."""
+    """The secret of the cluster."""
     peers: socket.socket
     """Where the others are heard."""
 

@@ -83,7 +83,7 @@ def _filing(desk: Desk) -> str | None:
 
 
 def _disk_at_red(desk: Desk) -> str | None:
-    """As for `/readyz`; and the bound of the measure, which an operator may set."""
+    """Whether the disk is full as for `/readyz`; and the bound of the measure, which an operator may set."""
     reason = _disk(desk)
     if reason is not None or desk.folder is None or "disk_left" in desk.settings.health.disabled:
         return reason

@@ -46,7 +46,7 @@ _MISFIT = StructType(
 _BY_TYPE = StructType([StructField("known", StringType()), StructField("misfits", ArrayType(_MISFIT))])
 _UNREADABLE = Misfit((), "json", "unreadable")
 _UNSEEN = Misfit((), "a known shape", "object")
-"""There were too many shapes to look at this one."""
+"""The misfit of a shape that was not looked at: there were too many."""
 
 
 def kept_aside(found: Survey, schema: StructType, fidelity: Fidelity) -> DataFrame:

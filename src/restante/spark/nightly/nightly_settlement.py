@@ -106,7 +106,7 @@ def _summaries(details: DataFrame) -> DataFrame:
 
 
 def _product() -> Column:
-    """That of the quarter-hour: the last one that has begun."""
+    """The product of the quarter-hour: the last one that has begun."""
     chosen = f.lit(next(iter(PRODUCTS)))
     for name, first in PRODUCTS.items():
         chosen = f.when(f.col("quarter") >= f.lit(first), f.lit(name)).otherwise(chosen)

@@ -58,7 +58,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     started: datetime | None = None
     """When its last run began."""
     ended: datetime | None = None
-    """And when that was over."""
+    """The time when that was over."""
     failures: int = 0
     """How many runs have failed, one after the other, up to now."""
 

@@ -41,7 +41,7 @@ def transform_without(captured: DataFrame, erased: DataFrame) -> DataFrame:
 
 
 def transform_gone(captured: DataFrame, erased: DataFrame) -> DataFrame:
-    """And those that are not."""
+    """The captured rows that an erasure takes away."""
     both, is_gone = _beside(captured, erased)
     return both.where(is_gone).select(*captured.columns)
 

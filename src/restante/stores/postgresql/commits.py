@@ -96,7 +96,7 @@ class FencedCommits:
 
     @property
     def shards(self) -> Sequence[int]:
-        """Those that are owned."""
+        """The shards that are owned."""
         return self._shards
 
     @property

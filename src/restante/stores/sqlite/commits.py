@@ -38,7 +38,7 @@ class LogBounds(NamedTuple):
 
 LOG_BOUNDS = LogBounds()
 _RECORD_BYTES_MORE = 64 * KIB
-"""Of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
+"""The bytes of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
 
 
 class Commits:

@@ -1,4 +1,4 @@
-"""Who may read a data folder: its owner alone, whatever the umask. Folders are 0700, files 0600.
+"""Privacy of a data folder: its owner alone may read it, whatever the umask. Folders are 0700, files 0600.
 
 New files and folders are made so. Those that an older version made, or that were copied here, are tightened when the
 folder is opened. SQLite gives its journal and index the mode of the database, so the database is made first.
