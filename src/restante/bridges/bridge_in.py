@@ -3,7 +3,7 @@
 Processes of one bridge are a consumer group of Kafka, which gives each of them topic partitions. Of a topic partition one
 batch is under way at a time, so its batches arrive in order; several topic partitions are under way side by side. The hub
 skips what it has stored, by source position. The offset is committed when all before it is stored: it says where to begin
-again, no more. So whatever crashes, and whoever reads the same partition beside, nothing is lost and nothing stored twice.
+again, no more. So whatever crashes, and whatever reads the same partition beside, nothing is lost and nothing stored twice.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from restante.settings import Settings
 _log = logging.getLogger("restante.cluster")
 
 RELEASE = b"r"
-"""Said to a child: the end is near. Whoever waits is let go of."""
+"""Said to a child: the end is near. Callers that wait are let go of."""
 READY = b"ready\n"
 _START_SECONDS = 120.0
 _AGAIN_SECONDS = 0.2

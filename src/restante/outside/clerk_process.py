@@ -1,4 +1,4 @@
-"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with whoever started it.
+"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with its parent.
 
 A question is a length and MessagePack: what is to be done, and with what. So is an answer. The first thing that is written is an
 answer without content: the process is there.

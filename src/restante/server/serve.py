@@ -273,7 +273,7 @@ class ServedHub:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(run())
-        except BaseException as error:  # noqa: BLE001  # handed to whoever started it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that started it
             self._error = error
             _log.exception("The server ended.")
         finally:

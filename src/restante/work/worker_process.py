@@ -18,7 +18,7 @@ from restante.work.port import keep_touching, open_port
 from restante.work.runner import WorkRunner
 
 STUCK_EXIT = 75
-"""A handler in a thread did not end in time: whoever started the process is to start it again."""
+"""A handler in a thread did not end in time: the parent of the process is to start it again."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger("restante.work")
 

@@ -122,7 +122,7 @@ class _Running(threading.Thread):
     def run(self) -> None:
         try:
             self._outcome = self._job.run(self._work, self._options)
-        except BaseException as error:  # noqa: BLE001  # handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
             self._error = error
         finally:
             self.ended.set()

@@ -174,7 +174,7 @@ def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool
 def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:
     """How many bundles and messages it was."""
     bundles = messages = 0
-    # Whoever follows ends it by Ctrl-C, and so does whoever has seen enough: what was not confirmed stays.
+    # A person who follows ends it by Ctrl-C, and so does one who has seen enough: what was not confirmed stays.
     with suppress(KeyboardInterrupt):
         for bundle in _bundles(recipient, wish):
             deliver(bundle)

@@ -215,7 +215,7 @@ class NodeKeeper:
                 self._start(row.shard, self._open(membership, row.shard))
 
     def _is_mine_to_take(self, row: ShardRow, due: str | None, now: float) -> bool:
-        """A free shard is left for a while to whom it is due; then whoever sees it takes it."""
+        """A free shard is left for a while to the node to which it is due; then any node takes it."""
         if row.heir != self.session and (self._about.draining or row.heir is not None):
             return False
         known = self._not_before.setdefault(row.shard, now if self.session in (due, row.heir) else now + _AGAIN_SECONDS)

@@ -72,7 +72,7 @@ class ShardSeats:
         return self.about(self._owners[shard])
 
     async def connect(self, shard: int, purpose: Purpose, made: Callable[[], P]) -> P:
-        """A connection to whoever has a shard; `OSError` if nobody is there now."""
+        """A connection to the node that has a shard; `OSError` if nobody is there now."""
         own = self.own.get(shard)
         if own is not None:
             return await own.connect(made)

@@ -1,6 +1,6 @@
 """Batches over shards: enlisting, closing, reporting, counting. What is asked, and how it is answered.
 
-Home decides; the shards that have messages of the batch carry it out. Whoever asks, asks again until it is answered.
+Home decides; the shards that have messages of the batch carry it out. A shard that asks, asks again until it is answered.
 """
 
 from __future__ import annotations

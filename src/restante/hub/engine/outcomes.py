@@ -2,7 +2,7 @@
 
 A store that is far away may lose its connection in mid-commit. Then nothing more is planned until the store has said
 whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they are told that nobody
-knows, and whoever commits next asks the store first.
+knows, and the next commit asks the store first.
 """
 
 from __future__ import annotations

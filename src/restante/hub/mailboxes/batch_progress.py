@@ -98,7 +98,7 @@ def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
 
 
 def _check_part(core: Core, batch_id: bytes, caller: Grant) -> None:
-    """Where another shard is home: whoever may see a batch is known if it has messages here."""
+    """Where another shard is home: a recipient that may see a batch is known if it has messages here."""
     value = core.store.get(core.owned.start, Space.BATCH_PART, batch_id)
     if value is not None and not may_see(caller, decode_part(value).owner):
         raise unknown(batch_id)
@@ -169,7 +169,7 @@ def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
         try:
             records = read_records(core.store, stored, 0, stored.segment.rows)
         except DataDamaged:
-            continue  # whoever may have something in it is looked at one by one
+            continue  # recipients that may have something in it are looked at one by one
         inside = spans.inside(records["place"].astype(np.int64) + stored.base)
         drawer = drawer_of_rows(stored)[inside]
         rows = np.bincount(drawer[drawer >= 0], minlength=len(stored.segment.drawers))

@@ -1,6 +1,6 @@
 """The short way to publish: a few messages that are plainly right and plainly new.
 
-Whoever is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
+One that is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
 with all the others of the commit, which gives the same result, only later. So nothing is refused or judged here.
 """
 

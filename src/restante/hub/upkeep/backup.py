@@ -77,7 +77,7 @@ class BackupStream:
             files.append((yield from _content(part)))
             yield padding(part.size_bytes)
         yield ending(self._manifest(files), seconds=self._made_at // 1_000_000)
-        self.close()  # before the last bytes go, so that whoever has them may ask for the next backup at once
+        self.close()  # before the last bytes go, so that their reader may ask for the next backup at once
         yield END
 
     def _header(self, name: str, size: int) -> bytes:

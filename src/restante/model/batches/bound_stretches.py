@@ -7,7 +7,7 @@ of which a duplicate was published under the batch while they still waited: thos
 several may overlap.
 
 In memory the stretches are sorted columns, a few arrays of growing length, so that adding one does not copy them all.
-All values here are frozen: whoever reads one sees it whole.
+All values here are frozen: a reader sees one whole.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Posit
     if len(parts) == 1:
         new = _fresh(bits, parts[0])
         return [len(new) if own.positions else 0 for own in known], new
-    # One sort of packed keys, position and share: of a position named twice, whoever named it first comes first.
+    # One sort of packed keys, position and share: of a position named twice, the call that named it first comes first.
     room = np.int64(max(1, (len(known) - 1).bit_length()))
     packed = np.concatenate(parts) << room
     packed |= np.repeat(np.arange(len(known)), [sum(map(len, own.positions)) for own in known])

@@ -1,6 +1,6 @@
 """The grants of connections that last: looked at again when tokens change, and when one expires.
 
-Whoever waits, listens or goes on publishing holds a pass. Several times a second the hub looks whether the file of
+A caller that waits, listens or goes on publishing holds a pass. Several times a second the hub looks whether the file of
 tokens is another one, which is cheap; only then, or at the moment that a token expires, are the passes checked. So what
 is revoked ends within a second, also where nothing is sent.
 """

@@ -64,7 +64,7 @@ class ShortRoute(ABC, Generic[R]):
     """The short way of one route, for one server. Made and used in its event loop."""
 
     route: ClassVar[Route]
-    """The route of the application that takes what this way does not. Whoever may use that one may use this one."""
+    """The route of the application that takes what this way does not. Those who may use that one may use this one."""
     status: ClassVar[int]
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
     takes_room: ClassVar[bool] = True

@@ -31,7 +31,7 @@ def keep(
 ) -> DataFrame:
     """Write a run into the table of the report, leave the newest `runs` there, and give what was written.
 
-    Whoever goes on from what was written has the very rows that are kept, and nothing is computed a second time.
+    A job that goes on from what was written has the very rows that are kept, and nothing is computed a second time.
     """
     _check_names(report)
     place = work.place("reports", name)

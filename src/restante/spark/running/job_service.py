@@ -100,7 +100,7 @@ class _Round(threading.Thread):
     def run(self) -> None:
         try:
             self._look_after()
-        except BaseException as error:  # noqa: BLE001  # handed to whoever started it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that started it
             self.broken = error
             self._asked.set()
 

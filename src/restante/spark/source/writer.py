@@ -211,7 +211,7 @@ def _commit(link: HttpLink, parts: Sequence[Part], key: str | None, writing: Wri
                 raise
             _compare(link, consignment, parts)
     elif key is not None and writing.batch:
-        # Whoever waits for the batch of a frame without rows hears that it is complete.
+        # A program that waits for the batch of a frame without rows hears that it is complete.
         link.call(CommitConsignment(open_consignment(link, key, batch=True).id, []))
 
 

@@ -2,7 +2,7 @@
 
 Small rows only, single ones and those of one short prefix (the heads of a recipient), in two generations: when the younger
 one is full, the older one is forgotten. A row that a commit is about to change is unknown from before the commit is sent
-until it is done, so whoever has seen a part of a commit sees the rest of it too. What was read before a commit never takes
+until it is done, so a reader that has seen a part of a commit sees the rest of it too. What was read before a commit never takes
 the place of what the commit wrote: a reader says when it began.
 """
 

@@ -1,7 +1,7 @@
 """Commits: into the log and the overlay one by one, and from there into the database many at a time.
 
-Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by whoever freezes
-the overlay; the writer's lock by whoever uses the database's connection. The first is taken before the second.
+Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by the thread that
+freezes the overlay; the writer's lock by the user of the database's connection. The first is taken before the second.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Generation:
 class Overlay:
     """The current generation over the frozen one, if there is one.
 
-    Whoever wants several answers of one moment holds `lock` meanwhile.
+    A reader that wants several answers of one moment holds `lock` meanwhile.
     """
 
     def __init__(self, frozen: Generation | None = None) -> None:
