@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 HubFolder = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder of the hub.")
 ]
