@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,7 +85,7 @@ class CasesAtOnce:
             turns = [_moved(rows, first) for rows in case.rows_in_turn(table)]
             stored.append([rows for rows in turns if _is_of_stored(rows)])
             others.append([rows for rows in turns if not _is_of_stored(rows)])
-        turns = [sum(turn, []) for each in (stored, others) for turn in zip_longest(*each, fillvalue=[])]
+        turns = [list(chain(*turn)) for each in (stored, others) for turn in zip_longest(*each, fillvalue=())]
         return [frame_of(spark, rows, schema) for rows in turns]
 
     @property

@@ -234,9 +234,7 @@ def test_a_batch_that_was_cut_off_at_any_commit_is_finished_by_the_next_try(
     assert failed == set(STEPS[name])
 
 
-def test_what_became_of_stored_messages_is_there_before_they_are(
-    spark: SparkSession, tables: str, made: Make
-) -> None:
+def test_what_became_of_stored_messages_is_there_before_they_are(spark: SparkSession, tables: str, made: Make) -> None:
     """The hub may have removed one of them when the batch is tried again: then it must not look as if it waited."""
     case = case_of("bootstrap")
     made_tables = made(tables, schema_of(case))

@@ -28,10 +28,9 @@ from restante.cli.publishing.send_options import (
     OpenBatch,
     WithBatch,
 )
-from restante.cli.shared.formats import Format
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.live_options import Chat, Me
-from restante.cli.shared.options import AsJson
+from restante.cli.shared.options import AsJson, Format
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 from restante.model.backplane.accept import Accept

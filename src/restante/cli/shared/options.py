@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,15 @@ StoreUrl = Annotated[
 ]
 RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+class Format(Enum):
+    """How a file says its messages."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def is_meant(question: str, *, yes: bool) -> bool:

@@ -1,5 +1,4 @@
-"""Extras that a hub has only if they are used: jobs, several nodes or shards. What is not there is left out of the
-pages.
+"""Extras that a hub has only if they are used: jobs, several nodes or shards. What is not there is not shown.
 
 It is asked at most once in a few seconds for each visitor, not with every page.
 """

@@ -1,4 +1,4 @@
-"""Looking up what became of an action, by its id: every partition is asked, unless the thing is named."""
+"""Looking up what became of an action, by its id: every partition is asked, unless the thing is named. Totals of actions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 
 import msgspec
 
@@ -18,7 +19,8 @@ from restante.hub.engine.core import Core, is_text, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find_row
 from restante.model.access.access import EVERYTHING, Grant, Role
-from restante.model.actions.action_answers import ActionProblem, ActionStatus
+from restante.model.actions.action_answers import ActionProblem, ActionStatus, NamedTotals
+from restante.model.actions.action_counts import ActionTotals
 from restante.model.actions.action_row import (
     ActionRow,
     ActionState,
@@ -190,3 +192,15 @@ def _status(
         ended_at=moment(row.ended_at) if row.ended_at else None,
         **optional,  # type: ignore[arg-type]
     )
+
+
+def action_totals(core: Core) -> tuple[NamedTotals, ...]:
+    """Totals of actions by the names that groups have; all other names are one, without a name and a group."""
+    owners, others = core.memory(GroupMemory).actions(), ActionTotals()
+    found = []
+    for name, totals in sorted(core.memory(ActionMemory).totals.items()):
+        if name in owners:
+            found.append(NamedTotals(group=owners[name], action=name, **asdict(totals)))
+        else:
+            others.take_in(totals)
+    return (*found, NamedTotals(group="", action="", **asdict(others)))

@@ -40,7 +40,7 @@ from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
 from restante.hub.actions.group_checks import check_groups
-from restante.hub.actions.status import action_totals
+from restante.hub.actions.look_up import action_totals
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches

@@ -178,8 +178,7 @@ def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping
 
 
 def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
-    """The partitions that the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of
-    it.
+    """The partitions that the member keeps. What it is to give up, it knows from now on; once told, it keeps none of it.
 
     What it never knew that it had it cannot release: that goes on at once.
     """

@@ -1,5 +1,4 @@
-"""The balance of shards: free ones go to the node that has the fewest, and a node that has too many gives one away at a
-time.
+"""The balance of shards: free ones go to the node that has the fewest, and a node with too many gives away one at a time.
 
 Everybody reckons with the same rows, so all come to the same answer. A move must make the heaviest node lighter than the other
 becomes, by a margin: so nothing moves back and forth.

@@ -12,7 +12,7 @@ from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
 from restante.model.health.history import HealthAnswer, HealthMinute
 from restante.model.health.tree import HealthNode
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
 from restante.server.health.rates import RateHistory

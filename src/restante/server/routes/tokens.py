@@ -11,7 +11,7 @@ from msgspec import Meta
 from restante import limits
 from restante.errors import Forbidden, InvalidRequest
 from restante.model.access.access import Role
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.server.access.tokens import Token, TokenFile, id_of
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange

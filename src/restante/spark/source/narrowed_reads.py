@@ -1,5 +1,4 @@
-"""Narrowed reads: what of a micro-batch a job really looks at, told to the tasks that read it, so that the rest is not
-fetched.
+"""Narrowed reads: what of a micro-batch a job really looks at, told to the tasks that read it: the rest is not fetched.
 
 Spark gives a stream's source no word on the columns and rows that are used of a micro-batch. If one is passed over several
 times, each pass says what it needs, in a property that Spark hands to all tasks of a thread's jobs. A column that is not
