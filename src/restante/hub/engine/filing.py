@@ -87,7 +87,7 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
     with core.pins.reading():
         handful = _handful(core, partition, runs)
     if handful is not None and handful.length <= limits.FILING_TINY_BYTES_MAX:
-        _file_handful(core, partition, runs, handful)
+        _commit_handfuls(core, [_swap_for_handful(core, partition, runs, handful)])
         return True
     written: list[tuple[SegmentRow, Segment]] = []
     try:
@@ -151,11 +151,6 @@ def _gathered(
     for content, shift in zip(contents, shifts, strict=True):
         handful.add_segment(content, shift)
     return handful.encoded(partition.number, names.encoded())
-
-
-def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> None:
-    """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
-    _commit_handfuls(core, [_swap_for_handful(core, partition, runs, shelf)])
 
 
 def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> _Swap:
