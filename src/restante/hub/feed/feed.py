@@ -18,7 +18,7 @@ from restante.errors import PositionAhead, PositionGone
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
-from restante.hub.feed.feed_rows import Choice, Span, SpanRows, in_number_order, load, spans_of, whole_span
+from restante.hub.feed.feed_rows import load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
 from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
 from restante.hub.feed.feed_tiny import is_tiny, joined_span
@@ -32,6 +32,7 @@ from restante.model.feed.feed import (
     schema_of,
 )
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.feed.span_rows import Choice, Span, SpanRows, in_number_order
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
@@ -86,15 +87,25 @@ def choice_of(core: Core, wish: FeedWish, *, with_checks: bool = False) -> Choic
 
 
 def read_feed(
-    core: Core, partition: int, after: int | None, wish: FeedWish, limit: int, *, only_messages: bool = False
+    core: Core,
+    partition: int,
+    after: int | None,
+    wish: FeedWish,
+    limit: int,
+    *,
+    only_messages: bool = False,
+    enough: int | None = None,
 ) -> FeedAnswer:
-    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
+    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is.
+
+    With so many messages as are `enough`, the answer ends where the run that they lie in ends.
+    """
     memory = core.partitions[partition]
     wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after
-            answer = _read(core, memory, gone, wanted, limit)
+            answer = _read(core, memory, gone, wanted, limit, limit if enough is None else enough)
             left = feed_gone(core, memory)
         if gone > answer.end:
             raise PositionAhead(
@@ -119,13 +130,13 @@ class _Read:
     end: int
 
 
-def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int) -> _Read:
+def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int, enough: int) -> _Read:
     seen = view(partition)
     if after >= seen.end:
         return _Read(schema_of(wanted.columns).empty_table(), after, seen.end)
     high = min(seen.end, after + limits.FEED_NUMBERS_AT_ONCE)
     records, high = _records(core, partition, after + 1, high, limit)
-    taking = _Taking(core, partition.number, wanted, limit, [entry for entry in records if wanted.has(entry)])
+    taking = _Taking(core, partition.number, wanted, limit, enough, [entry for entry in records if wanted.has(entry)])
     covered = taking.gather(seen, after + 1, high)
     last = taking.cut(covered)
     return _Read(taking.table(seen, last), last, seen.end)
@@ -161,6 +172,8 @@ class _Taking:
     partition: int
     wanted: FeedChoice
     limit: int
+    enough: int
+    """With so many messages no further run is looked at."""
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
@@ -179,7 +192,8 @@ class _Taking:
             if self.wanted.choice.may_have(run):
                 self._take(run, first, last)
             changes = self.messages + int(np.searchsorted(numbers, last, side="right"))
-            if changes >= self.limit or self.size >= limits.FEED_BYTES_MAX or looked >= limits.FEED_RUNS_AT_ONCE:
+            full = changes >= self.limit or self.messages >= self.enough or self.size >= limits.FEED_BYTES_MAX
+            if full or looked >= limits.FEED_RUNS_AT_ONCE:
                 high = last
                 break
         self._join()
