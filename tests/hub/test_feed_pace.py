@@ -52,7 +52,7 @@ def busy() -> float:
 def test_those_who_catch_up_take_turns_with_room_between_them(now: Now) -> None:
     turns = FeedPace(now, busy)
     cost = read_cost(0.01, 1_000_000)
-    assert cost == pytest.approx(0.01 + limits.FEED_CALL_SECONDS + 1_000_000 * limits.FEED_BYTE_SECONDS)
+    assert cost == pytest.approx(0.01 + limits.FEED_PAGE_SECONDS + 1_000_000 * limits.FEED_BYTE_SECONDS)
     turns.note(cost)
     stay = cost * (1 + limits.FEED_CATCHING_UP_TIMES)
     assert [turns.pause() for _ in range(3)] == pytest.approx([0.0, stay, 2 * stay])

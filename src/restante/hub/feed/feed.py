@@ -17,6 +17,7 @@ from restante import limits
 from restante.errors import PositionAhead, PositionGone
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
+from restante.hub.feed.feed_handed import HandedRuns, handed, read_handed
 from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
 from restante.hub.feed.feed_rows import load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
@@ -162,6 +163,8 @@ class _Part:
     first: int = 0
     """Where it begins among the rows that are loaded."""
     whole: LoadedRows | None = None
+    handed: HandedRuns | None = None
+    """If the clerk is to read it, what it is asked for. Then the group has numbers and sizes alone."""
 
 
 @dataclass(slots=True)
@@ -200,6 +203,11 @@ class _Taking:
         return high
 
     def _take(self, run: Run, low: int, high: int) -> None:
+        given = handed(self.core, run, self.wanted.choice, low, high)
+        if given is not None:
+            self._join()
+            self._hand_over(given)
+            return
         if run.row.rows >= _LARGE:
             self._join()
             part = self._large(run, low, high)
@@ -214,6 +222,15 @@ class _Taking:
             self._add_spans(self._spans(run, low, high))
         if self.pending >= 2 * _LARGE:
             self._join()
+
+    def _hand_over(self, given: HandedRuns) -> None:
+        """Neighbours are asked for together."""
+        before = self.parts[-1].handed if self.parts else None
+        part = _Part(given.group(), handed=given)
+        self._add(part)
+        if before is not None:
+            both = before.joined_by(given)
+            self.parts[-2:] = [_Part(both.group(), handed=both)]
 
     def _whole(self, run: Run, low: int, high: int) -> bool:
         return low <= run.row.first and run.row.last <= high and self.wanted.choice.is_whole(run)
@@ -297,7 +314,7 @@ class _Taking:
         for part in self.parts:
             count = int(np.searchsorted(part.group.numbers, last, side="right"))
             if count:
-                published.append(published_table(self._rows(part, count), released, names))
+                published += self._published(part, count, last, released)
         others = [entry for entry in records if not entry[1].moved]
         if not others:
             return in_log_order(published, None, names)
@@ -310,6 +327,23 @@ class _Taking:
             with_texts="text_id" in names,
         )
         return in_log_order(published, changes_table(others, rows, names), names)
+
+    def _published(self, part: _Part, count: int, last: int, released: Released) -> list[pa.Table]:
+        """The first rows of a part, which are those up to a number."""
+        names = self.wanted.columns
+        if part.handed is None:
+            return [published_table(self._rows(part, count), released, names)]
+        table = read_handed(self.core, part.handed, self.wanted.choice, last, released, names)
+        return self._read_here(part.handed, last, released) if table is None else [table]
+
+    def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
+        """What the clerk was asked for, and did not read."""
+        found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
+        return [
+            published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)
+            for part in found
+            if part is not None
+        ]
 
     def _rows(self, part: _Part, count: int) -> Gathered:
         """The first rows of a part, read; what the next page will want of a large run is remembered."""

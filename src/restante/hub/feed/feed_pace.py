@@ -42,7 +42,7 @@ class Rounds:
 
 def read_cost(seconds: float, byte_count: int) -> float:
     """The processor time of a page: what reading it took, and about what asking and answering take."""
-    return seconds + limits.FEED_CALL_SECONDS + byte_count * limits.FEED_BYTE_SECONDS
+    return seconds + limits.FEED_PAGE_SECONDS + byte_count * limits.FEED_BYTE_SECONDS
 
 
 class OtherWork:
@@ -113,9 +113,14 @@ class Paces:
         self.catching_up = FeedPace(clock, self.others.share)
         self.one_at_a_time = threading.Lock()
         """Held by a follower while it reads."""
+        self._elsewhere = 0.0
+
+    def elsewhere(self, seconds: float) -> None:
+        """Note processor time that another process spent on a page that is being read."""
+        self._elsewhere += seconds
 
     def caught_up(self, seconds: float, byte_count: int) -> None:
         """Note a page of a reader that catches up: the processor time of reading it, and how many bytes it has."""
-        cost = read_cost(seconds, byte_count)
-        self.catching_up.note(cost)
+        cost, elsewhere, self._elsewhere = read_cost(seconds, byte_count), self._elsewhere, 0.0
+        self.catching_up.note(cost + elsewhere * limits.FEED_ELSEWHERE_SHARE)
         self.others.note(cost)
