@@ -17,6 +17,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+import msgspec
+
 from restante.outside.helper_frames import read_frame
 
 _log = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ class HelperProcess:
     def asked(self, exchange: Callable[[socket.socket], T], *, wait_seconds: float = 0.0) -> T | None:
         """What an exchange with the process gives; None if the caller is to do it: the process is busy, or not there.
 
-        The exchange raises `OSError` or `ValueError` if the process does not do as it should.
+        The exchange raises an error of the system or of decoding if the process does not do as it should.
         """
         self._calls += 1
         if self._calls < self._worth_calls or not self._lock.acquire(timeout=wait_seconds):
@@ -71,7 +73,7 @@ class HelperProcess:
             found = exchange(line)
             self.answers += 1
             return found
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             self._give_up(str(error))
             return None
         finally:
@@ -123,6 +125,7 @@ def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
             process = subprocess.Popen(
                 (sys.executable, "-m", module),
                 stdin=theirs,
+                stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
     except BaseException:

@@ -58,13 +58,13 @@ def _exchanged(line: socket.socket, question: bytes) -> ReadPage | None:
         if len(content) < ANSWER.size:
             raise OSError("it ended")
         size, seconds = ANSWER.unpack(content)
-        return ReadPage(_mapped(descriptors[0], size), seconds) if size and descriptors else None
+        return _mapped(descriptors[0], size, seconds) if size and descriptors else None
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _mapped(descriptor: int, size: int) -> pa.Table:
+def _mapped(descriptor: int, size: int, seconds: float) -> ReadPage:
     """The rows that lie there. The memory is given back when the last of them is forgotten."""
     memory = mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
-    return ipc.open_stream(pa.py_buffer(memory)).read_all()
+    return ReadPage(ipc.open_stream(pa.py_buffer(memory)).read_all(), memoryview(memory), seconds)

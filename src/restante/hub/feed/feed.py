@@ -115,7 +115,9 @@ def read_feed(
                 end=answer.end,
             )
         if left <= gone:
-            return FeedAnswer(table=answer.table, next=answer.next, start=left + 1, end=answer.end)
+            return FeedAnswer(
+                table=answer.table, next=answer.next, start=left + 1, end=answer.end, stream=answer.stream
+            )
         if after is not None:
             raise PositionGone(
                 f"The feed of partition {partition} no longer reaches back to {after}: it begins with {left + 1}. Take a "
@@ -129,6 +131,7 @@ class _Read:
     table: pa.Table
     next: int
     end: int
+    stream: memoryview | None = None
 
 
 def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int, enough: int) -> _Read:
@@ -140,7 +143,8 @@ def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limi
     taking = _Taking(core, partition.number, wanted, limit, enough, [entry for entry in records if wanted.has(entry)])
     covered = taking.gather(seen, after + 1, high)
     last = taking.cut(covered)
-    return _Read(taking.table(seen, last), last, seen.end)
+    table = taking.table(seen, last)
+    return _Read(table, last, seen.end, taking.stream_of(table))
 
 
 def _records(core: Core, partition: Partition, low: int, high: int, limit: int) -> tuple[list[NumberedRecord], int]:
@@ -183,6 +187,10 @@ class _Taking:
     """Spans of small runs that are not yet joined into a part."""
     tiny: list[Run] = field(default_factory=list)
     """Tiny runs that are not yet joined into spans."""
+    streams: list[memoryview] = field(default_factory=list)
+    """What the clerk has read."""
+    others: bool = False
+    """Whether there is more in the table than messages."""
     pending: int = 0
     messages: int = 0
     size: int = 0
@@ -316,6 +324,7 @@ class _Taking:
             if count:
                 published += self._published(part, count, last, released)
         others = [entry for entry in records if not entry[1].moved]
+        self.others = bool(others)
         if not others:
             return in_log_order(published, None, names)
         rows = settled(
@@ -333,8 +342,16 @@ class _Taking:
         names = self.wanted.columns
         if part.handed is None:
             return [published_table(self._rows(part, count), released, names)]
-        table = read_handed(self.core, part.handed, self.wanted.choice, last, released, names)
-        return self._read_here(part.handed, last, released) if table is None else [table]
+        page = read_handed(self.core, part.handed, self.wanted.choice, last, released, names)
+        if page is None:
+            return self._read_here(part.handed, last, released)
+        self.streams.append(page.stream)
+        return [page.table]
+
+    def stream_of(self, table: pa.Table) -> memoryview | None:
+        """The table as an Arrow stream, if the clerk has read all of it."""
+        is_whole = len(self.parts) == 1 and len(self.streams) == 1 and not self.others
+        return self.streams[0] if is_whole and table.num_rows else None
 
     def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
         """What the clerk was asked for, and did not read."""

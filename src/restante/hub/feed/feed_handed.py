@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from restante.hub.engine.core import Core
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.model.feed.feed import Released
 from restante.model.feed.span_rows import Choice, SpanRows
 from restante.model.storage.run import Run
-from restante.ports.clerk import PageQuestion, PlacedSegment
+from restante.ports.clerk import PageQuestion, PlacedSegment, ReadPage
 from restante.ports.store import BlobsInFiles
 
 _ROWS_MIN = 1_024
@@ -66,13 +65,12 @@ def handed(core: Core, run: Run, choice: Choice, low: int, high: int) -> HandedR
 
 def read_handed(
     core: Core, runs: HandedRuns, choice: Choice, last: int, released: Released, columns: Sequence[str]
-) -> pa.Table | None:
+) -> ReadPage | None:
     """The rows of handed runs up to a number; None if they have to be read here."""
     moved = (released.number.tolist(), released.old.tolist(), released.at.tolist())
     page = core.clerk.published(
         PageQuestion(runs.segments, runs.low, min(runs.high, last), columns, choice.with_checks, moved)
     )
-    if page is None:
-        return None
-    core.memory(FeedMemory).paces.elsewhere(page.seconds)
-    return page.table
+    if page is not None:
+        core.memory(FeedMemory).paces.elsewhere(page.seconds)
+    return page
