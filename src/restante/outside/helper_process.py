@@ -124,7 +124,7 @@ def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
         with theirs:
             process = subprocess.Popen(
                 (sys.executable, "-m", module),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
