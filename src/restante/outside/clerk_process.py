@@ -1,4 +1,4 @@
-"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with whoever started it.
+"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with its parent.
 
 A question is MessagePack: what is to be done, and with what. So is an answer.
 """
@@ -29,7 +29,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ClerkTask(IntEnum):
-    """What is to be done."""
+    """A task of the filing clerk."""
 
     JOIN = 1
     MERGE = 2
@@ -55,14 +55,14 @@ class SegmentAnswer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClerkAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """What came of it. If it failed, whoever asked does it itself, and meets the reason."""
+    """The answer to a task. If it failed, who asked does it itself, and meets the reason."""
 
     failed: bool
     segments: list[SegmentAnswer]
 
 
 def answered(question: bytes) -> ClerkAnswer:
-    """What came of a question."""
+    """The answer to a question."""
     try:
         task, *given = msgspec.msgpack.decode(question)
         segments: Sequence[EncodedSegment | None] = _join(*given) if task == ClerkTask.JOIN else _merge(*given)

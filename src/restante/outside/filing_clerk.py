@@ -53,12 +53,12 @@ class FilingClerk:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that files, if there is one."""
+        """The id of the process that files, if there is one."""
         return self._process.process_id
 
     @property
     def answers(self) -> int:
-        """How many that process has given."""
+        """The number of answers that this process has given."""
         return self._process.answers
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class FilingClerk:
         self._pages.close()
 
     def _ask(self, task: ClerkTask, *given: object) -> list[EncodedSegment] | None:
-        """What the process answers; None if the caller is to do it."""
+        """The answer of the process; None if the caller is to do the work."""
         answer = self._process.asked(lambda line: _exchanged(line, _encoder.encode((task, *given))))
         return None if answer is None or answer.failed else [one.encoded() for one in answer.segments]
 

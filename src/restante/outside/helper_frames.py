@@ -1,4 +1,4 @@
-"""What a hub and a process that computes for it say to each other: frames of a length and content, over one socket.
+"""Frames of a length and content, over one socket: so a hub talks with a process that computes for it.
 
 The first frame of the process is empty: it is there.
 """
@@ -42,7 +42,7 @@ def read_exactly(descriptor: int, count: int) -> bytes | None:
 
 
 def answer_all(answer: Callable[[socket.socket, bytes], None], *, niceness: int) -> None:
-    """What the process does: answers until nobody is there, or nobody asks any more. Its standard input is the socket."""
+    """Answer until nobody is there, or nobody asks any more. The standard input of the process is the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):
         os.nice(niceness)

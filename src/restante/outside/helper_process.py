@@ -50,7 +50,7 @@ class HelperProcess:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that answers, if there is one."""
+        """The id of the process that answers, if there is one."""
         return self._process.pid if self._process is not None and self._there else None
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class HelperProcess:
             self._end()
 
     def asked(self, exchange: Callable[[socket.socket], T], *, wait_seconds: float = 0.0) -> T | None:
-        """What an exchange with the process gives; None if the caller is to do it: the process is busy, or not there.
+        """Exchange something with the process; None if the caller is to do the work: the process is busy, or not there.
 
         The exchange raises an error of the system or of decoding if the process does not do as it should.
         """

@@ -48,7 +48,7 @@ class HandedRuns:
 
 
 def handed(core: Core, run: Run, choice: Choice, low: int, high: int) -> HandedRuns | None:
-    """What the clerk is asked for of a run; None if it is read here."""
+    """The question to the clerk about a run; None if the run is read here."""
     row, store = run.row, core.store
     if not core.clerk.reads or row.rows < _ROWS_MIN or row.last - row.first + 1 != row.rows:
         return None

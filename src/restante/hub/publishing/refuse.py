@@ -21,7 +21,7 @@ from restante.model.publishing.refusals import refusal, rule_field
 from restante.model.storage.partition import partitions_of
 
 _CONTENT = frozenset({"id", "recipient", "origin", "kind", "weight", "bundleable", "data"})
-"""What decides whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
+"""The fields that decide whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
 _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
     Verdict.CONFLICT: (
         MessageConflict,
@@ -42,7 +42,7 @@ def whole_refusal(
 
 
 def verdict_faults(judged: Judged, rows: NDArray[np.int64]) -> list[Fault]:
-    """What is wrong with arrivals that are in conflict, or were erased."""
+    """The faults of arrivals that are in conflict, or were erased."""
     faults = []
     for row, text in zip(rows.tolist(), judged.arrivals.columns.id_texts(rows), strict=True):
         kind, detail = _REFUSALS[int(judged.verdict[row])]
