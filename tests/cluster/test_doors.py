@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import restante
-from restante.errors import InvalidRequest
+from restante.errors import BatchKeyUsed, InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
 from restante.server.doors.door_routes import choice_of
@@ -125,6 +126,24 @@ def test_items_of_batches_everywhere_are_acknowledged_together(wire: Wire) -> No
     answer = wire("POST", "/v1/acknowledgements", {"items": [items[0], unknown, *items[1:]]}).json()
     assert (answer["acknowledged"], answer["unknown"]) == (12, [unknown])
     assert {own["id"] for own in answer["complete"]} == {item[:36] for item in items}
+
+
+def test_a_key_is_unique_whichever_shard_it_lies_in_and_the_same_request_opens_nothing_more(
+    several: SeveralHub, wire: Wire
+) -> None:
+    with restante.connect(several.url) as hub:
+        for number in range(8):
+            with hub.batches.open(f"night {number}", unique=True) as batch:
+                with pytest.raises(BatchKeyUsed) as used:
+                    hub.batches.open(f"night {number}", unique=True)
+                assert used.value.details["batch"] == batch.id
+    asked = {"key": "day", "unique": True, "request_id": str(uuid.uuid4())}
+    first, again = wire("POST", "/v1/batches", asked), wire("POST", "/v1/batches", asked)
+    assert (first.status, again.status) == (201, 201)
+    assert again.json() == first.json()
+    other = wire("POST", "/v1/batches", asked | {"request_id": str(uuid.uuid4())})
+    assert (other.status, other.problem["batch"]) == (409, first.json()["id"])
+    assert wire("POST", "/v1/batches", asked | {"id": first.json()["id"]}).status == 400
 
 
 def test_a_consignment_over_all_shards_is_seen_when_it_is_committed(several: SeveralHub, wire: Wire) -> None:

@@ -34,12 +34,12 @@ from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
+from restante.model.batches.batch_ids import id_of_request
 from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
-from restante.model.storage.partition import partition_of
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions
@@ -191,23 +191,20 @@ async def _acknowledge_each(link: DoorLink, call: AcknowledgeEach) -> tuple[Ackn
 async def _open_batch(link: DoorLink, call: OpenBatch) -> BatchOpened:
     """The id is made here, so that the call may be carried again; with a key it has the home of the key."""
     if call.batch_id is None:
-        call = msgspec.structs.replace(call, batch_id=_made_id(link.lines.partition_count, call.key))
+        own = id_of_request(call.request_id or _made_id(), call.key, link.lines.partition_count)
+        call = msgspec.structs.replace(call, batch_id=own, request_id=None)
     return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
 
 
 async def _add_items(link: DoorLink, call: AddItems) -> Any:  # noqa: ANN401 - what the call answers
     if call.request_id is None:
-        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
-        call = msgspec.structs.replace(call, request_id=made)
+        call = msgspec.structs.replace(call, request_id=_made_id())
     return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
 
 
-def _made_id(partition_count: int, key: str | None) -> str:
-    home = None if key is None else partition_of(key, partition_count)
-    while True:
-        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
-        if home is None or partition_of(made, partition_count) == home:
-            return made
+def _made_id() -> str:
+    (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+    return made
 
 
 async def _partition_of(link: DoorLink, call: PartitionOf) -> int:
