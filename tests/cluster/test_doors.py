@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from websockets.sync.client import connect
 
 import restante
 from restante.errors import BatchKeyUsed, InvalidRequest
@@ -18,6 +20,7 @@ from restante.server.doors.gathered_answers import joined_metrics
 from restante.wire.publish import encode_columns
 from tests.cluster.several import SeveralHub
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 ONE_SHARD = {
     "/v1/recipients/{recipient}/peek",
@@ -241,6 +244,32 @@ def test_mailboxes_are_followed_live_and_frames_are_published_through_doors(seve
             following = iter(live)
             hub.send(recipient=name, text="pushed")
             assert next(following).text == "pushed"
+
+
+def test_frames_of_one_connection_are_stored_in_the_order_sent_although_their_shard_was_away(
+    several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.cluster.ordered_lines.SHARD_PATIENCE_SECONDS", 60)
+    name, sent = names(1)[0], 60
+    with connect(several.url.replace("http", "ws") + "/v1/publish") as link:
+
+        def send(some: range) -> None:
+            for number in some:
+                message = {"recipient": name, "text": str(number)}
+                link.send(msgspec.json.encode({"number": number, "messages": [message]}).decode())
+
+        send(range(5))
+        several.stop_shard(1)
+        send(range(5, 30))
+        back = threading.Thread(target=several.start_shard, args=(1,))
+        back.start()
+        wait_until(lambda: (several.folders[1] / "calls.sock").exists(), "the shard takes calls")
+        send(range(30, sent))
+        answers = [msgspec.json.decode(link.recv(30)) for _ in range(sent)]
+        back.join()
+    assert [answer for answer in answers if "accepted" not in answer] == []
+    page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed").json()
+    assert [change["text"] for change in page["changes"]] == [str(number) for number in range(sent)]
 
 
 def test_the_feed_of_a_partition_is_that_of_its_shard(wire: Wire) -> None:

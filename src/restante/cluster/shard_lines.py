@@ -19,8 +19,8 @@ from restante.model.storage.partition import partition_of
 
 CALLS_SOCKET = "calls.sock"
 REQUESTS_SOCKET = "requests.sock"
-_PAUSE_SECONDS = 0.05
-_PAUSE_MAX_SECONDS = 0.5
+PAUSE_SECONDS = 0.05
+PAUSE_MAX_SECONDS = 0.5
 
 
 class ShardLines:
@@ -52,7 +52,7 @@ class ShardLines:
 
     async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
         """Have a shard answer. It is asked again while it is silent, for a while: the same call again does no harm."""
-        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, _PAUSE_SECONDS
+        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, PAUSE_SECONDS
         while True:
             try:
                 return await self.lines[shard].call(call, caller)
@@ -60,7 +60,7 @@ class ShardLines:
                 if not self.goes_on(error) or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _PAUSE_MAX_SECONDS)
+            pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
     def goes_on(self, error: RestanteError) -> bool:
         """Whether a shard is asked again after an error."""
