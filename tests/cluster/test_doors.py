@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import uuid
 from collections.abc import Iterator
@@ -298,6 +299,27 @@ def test_figures_are_those_of_all_shards(wire: Wire) -> None:
     assert wire.get("/v1/rates").json()["seconds"] > 0
     assert wire.get("/v1/live").json() == {"clients": [], "next": None}
     assert wire.get("/v1/settings").status == 200
+
+
+def test_requests_are_counted_once_and_any_door_tells_those_of_all(several: SeveralHub, tmp_path: Path) -> None:
+    doors = sorted((tmp_path / "data").glob("door-*.sock"))
+    assert len(doors) == 2
+    for door, times in zip(doors, (3, 4), strict=True):
+        for _ in range(times):
+            asked_at(door, several.url, "/v1/recipients/ada/explain")
+    for door in doors:
+        text = asked_at(door, several.url, "/metrics").decode()
+        (line,) = (line for line in text.splitlines() if "restante_requests_total" in line and "explain" in line)
+        assert line.endswith(" 7.0")
+
+
+def asked_at(door: Path, url: str, path: str) -> bytes:
+    """What one of the doors answers."""
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(str(door))
+        host = url.removeprefix("http://")
+        own.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: own.recv(65_536), b""))
 
 
 def test_figures_of_several_processes_are_added_up_or_the_worst_of_them() -> None:
