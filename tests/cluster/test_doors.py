@@ -13,6 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 import restante
+from restante.cluster.socket_paths import short_path
 from restante.errors import BatchKeyUsed, InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
@@ -264,7 +265,7 @@ def test_frames_of_one_connection_are_stored_in_the_order_sent_although_their_sh
         send(range(5, 30))
         back = threading.Thread(target=several.start_shard, args=(1,))
         back.start()
-        wait_until(lambda: (several.folders[1] / "calls.sock").exists(), "the shard takes calls")
+        wait_until((several.folders[1] / "calls.sock").exists, "the shard takes calls")
         send(range(30, sent))
         answers = [msgspec.json.decode(link.recv(30)) for _ in range(sent)]
         back.join()
@@ -316,7 +317,7 @@ def test_requests_are_counted_once_and_any_door_tells_those_of_all(several: Seve
 def asked_at(door: Path, url: str, path: str) -> bytes:
     """What one of the doors answers."""
     with socket.socket(socket.AF_UNIX) as own:
-        own.connect(str(door))
+        own.connect(short_path(door))
         host = url.removeprefix("http://")
         own.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         return b"".join(iter(lambda: own.recv(65_536), b""))

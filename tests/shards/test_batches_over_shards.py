@@ -231,7 +231,10 @@ def test_a_batch_that_was_deleted_long_ago_is_forgotten_by_all_shards() -> None:
             now[0] += int(later * 1_000_000)
             for hub in shards.hubs:
                 hub.call(ReapBatches())
-            assert sum(len(hub.core.store.scan(own, Space.BATCH_PART)) for hub in shards.hubs for own in hub.core.owned) == parts
+            assert (
+                sum(len(hub.core.store.scan(own, Space.BATCH_PART)) for hub in shards.hubs for own in hub.core.owned)
+                == parts
+            )
         with pytest.raises(BatchUnknown):
             publish(shards, batch, FAR[0])
 

@@ -7,14 +7,12 @@ not answered goes again, in order, before anything new: the first alone, and the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from restante.calls.call import Answer, Call
-from restante.cluster.call_line import CallLine
 from restante.cluster.shard_lines import PAUSE_MAX_SECONDS, PAUSE_SECONDS, ShardLines
-from restante.errors import RestanteError
+from restante.errors import OutcomeUnknown, RestanteError
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
 
@@ -24,15 +22,11 @@ class OrderedLines(ShardLines):
 
     def __init__(self, lines: ShardLines) -> None:
         self._lead(lines.ranges, lines.lines, lines.requests)
-        self._plain = lines
-        self._orders = [_ShardOrder(line, self.goes_on) for line in lines.lines]
+        self._orders = [_ShardOrder(lines, shard) for shard in range(len(lines.lines))]
 
     async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
         answer: Answer = await self._orders[shard].call(call, caller)
         return answer
-
-    def goes_on(self, error: RestanteError) -> bool:
-        return self._plain.goes_on(error)
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +36,8 @@ class _Asked:
     call: Call[Any]
     caller: Grant
     deadline: float
+    doubtful: bool = False
+    """Whether it may have been carried out."""
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def settle(self, answer: object, error: BaseException | None = None) -> None:
@@ -55,9 +51,10 @@ class _Asked:
 class _ShardOrder:
     """The calls of one sender to one shard."""
 
-    def __init__(self, line: CallLine, goes_on: Callable[[RestanteError], bool]) -> None:
-        self._line = line
-        self._goes_on = goes_on
+    def __init__(self, lines: ShardLines, shard: int) -> None:
+        self._lines = lines
+        self._shard = shard
+        self._line = lines.lines[shard]
         self._unanswered: dict[_Asked, None] = {}
         """In their order."""
         self._under_way: set[asyncio.Task[None]] = set()
@@ -90,7 +87,8 @@ class _ShardOrder:
         try:
             own.settle(await self._line.call(own.call, own.caller))
         except RestanteError as error:
-            if self._goes_on(error):
+            if self._lines.goes_on(error):
+                own.doubtful = own.doubtful or isinstance(error, OutcomeUnknown)
                 return error
             own.settle(None, error)
         except Exception as error:  # noqa: BLE001  # whoever asked hears of it
@@ -110,7 +108,7 @@ class _ShardOrder:
             if error is None:
                 break
             if loop.time() + pause > first.deadline:
-                first.settle(None, error)
+                first.settle(None, self._lines.given_up(self._shard, error, doubtful=first.doubtful))
             else:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, PAUSE_MAX_SECONDS)

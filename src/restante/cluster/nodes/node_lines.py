@@ -89,6 +89,10 @@ class NodeLines(ShardLines):
             self._seats.look()
         return moved or is_silent(error)
 
+    def away(self, shard: int, error: RestanteError) -> RestanteError:
+        """A caller may reach the owner although this node does not."""
+        return self._seats.ask_owner(shard, error.message)
+
 
 class NodeCarrier:
     """Calls of the shards here to one another and to those elsewhere, from whichever thread."""

@@ -99,7 +99,9 @@ def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
 def _id_of(core: Core, call: OpenBatch) -> bytes:
     if call.batch_id is not None:
         if call.request_id is not None:
-            raise InvalidRequest("A batch has the id that is given, or one made from a request_id: not both.", parameter="id")
+            raise InvalidRequest(
+                "A batch has the id that is given, or one made from a request_id: not both.", parameter="id"
+            )
         return check_id(call.batch_id)
     if call.request_id is None:
         return new_id(core, call.key)

@@ -325,7 +325,9 @@ def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignme
         put_part(draft, partition, row.batch, msgspec.structs.replace(part, state=state, closed_at=core.clock()))
     numbers = number_mail(core, draft, mail, row.batch, call.decided_at)
     bound = sum([len(some.rows) for some in mail.duplicates])
-    if row.batch and row.duplicates > bound:  # what a restart or an erasure forgot of them: they are counted, and no more
+    if (
+        row.batch and row.duplicates > bound
+    ):  # what a restart or an erasure forgot of them: they are counted, and no more
         count(core, draft, partition, row.batch, Counts(duplicates=row.duplicates - bound))
     _, first, last = numbers or (partition, 0, -1)
     done = msgspec.structs.replace(row, applied=True, first=first, last=last)

@@ -25,6 +25,7 @@ from restante.errors import (
     Fault,
     FaultyMessages,
     InvalidRequest,
+    NotOwner,
     PartlyAnswered,
     PartlyStored,
     RestanteError,
@@ -284,7 +285,7 @@ def _failure(
         if not isinstance(error, RestanteError):
             return error
     known = [(part, error) for part, error in failed if isinstance(error, RestanteError)]
-    refused = [(part, error) for part, error in known if not is_silent(error)]
+    refused = [(part, error) for part, error in known if not (is_silent(error) or isinstance(error, NotOwner))]
     if not refused:
         return _partly(len(known), stored, made)
     _, gravest = min(refused, key=lambda one: _rank(one[1]))

@@ -12,7 +12,8 @@ from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
 
 DOOR_SOCKET = "door-{}.sock"
-_OWN = b"door=own"
+_OWN = b"restante-door"
+"""The header with which one door asks another."""
 _SECONDS = 1.0
 """How long a door is waited for that tells nothing: it may be starting, or have gone."""
 
@@ -28,7 +29,7 @@ class SiblingDoors:
 
     def is_asking(self, exchange: Exchange) -> bool:
         """Whether another door asks what this one has counted itself."""
-        return exchange.path == b"/metrics" and bool(exchange.scope["query_string"] == _OWN)
+        return exchange.path == b"/metrics" and any(name == _OWN for name, _ in exchange.scope["headers"])
 
     async def metrics(self, exchange: Exchange) -> list[bytes]:
         """What the others have counted, on behalf of who asks. One that has gone has taken its counts with it."""
@@ -45,7 +46,7 @@ class SiblingDoors:
             upstream = self._upstreams[place] = Upstream(SocketPlace(short_path(place)), place.name)
         try:
             async with asyncio.timeout(_SECONDS):
-                status, text = await fetch(upstream, exchange, b"/metrics?" + _OWN)
+                status, text = await fetch(upstream, exchange, header=_OWN + b": own")
         except (TimeoutError, Unavailable):
             return b""
         return text if status == 200 else b""
