@@ -60,7 +60,7 @@ class _ShardOrder:
         self._under_way: set[asyncio.Task[None]] = set()
         self._mending: asyncio.Task[None] | None = None
 
-    async def call(self, call: Call[Any], caller: Grant) -> object:
+    async def call(self, call: Call[Any], caller: Grant) -> Any:  # noqa: ANN401 - what the call answers
         own = _Asked(call, caller, asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS)
         self._unanswered[own] = None
         if self._mending is None and self._line.is_open:
