@@ -1,4 +1,4 @@
-"""What shards ask of one another. Nobody outside does: no route leads here.
+"""Calls of shards to one another. Nobody outside makes them: no route leads here.
 
 Each may be repeated, and comes late or twice: it carries what tells an old one from a new one.
 """
@@ -72,7 +72,7 @@ class DeliverNotice(ShardCall[None], frozen=True):
 
 
 class StagedPart(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard has staged of a parcel."""
+    """The part of a parcel that a shard has staged."""
 
     messages: int
     length: int
@@ -120,7 +120,7 @@ class NamedStagedRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard can deliver. Who cannot deliver at all, raises why."""
+    """The mail that a shard can deliver. A shard that cannot deliver at all raises why."""
 
     busy: bool
     """Another round holds the same messages: try again later."""
@@ -168,7 +168,7 @@ class AskRound(ShardCall[RoundState], frozen=True):
 
 
 class CutStep(Enum):
-    """What a shard does for a backup of one moment over all shards, one after the other."""
+    """The steps of a shard for a backup of one moment over all shards, one after the other."""
 
     PREPARE = "prepare"
     HOLD = "hold"
@@ -193,7 +193,7 @@ class LearnGroups(ShardCall[None], frozen=True):
     """From the home of groups: what these are, and which there are no more. Answered when that is durable."""
 
     partitions: tuple[int, ...]
-    """Those of the shard that is asked."""
+    """The partitions of the shard that is asked."""
     groups: tuple[GroupRow, ...]
     deleted: tuple[tuple[str, int], ...] = ()
     """Name and version."""
@@ -231,4 +231,4 @@ class NotePosition(ShardCall[None], frozen=True):
 
     placed: PlacedPosition
     release: bool | None
-    """As the holder said; False: it is none."""
+    """Whether this is a release, as the holder said; False: it is none."""

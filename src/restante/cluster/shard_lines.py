@@ -79,7 +79,7 @@ class ShardLines:
         return error
 
     async def all(self, call: Call[Answer], caller: Grant = EVERYTHING) -> list[Answer]:
-        """What each shard answers. One that is silent makes all of it an error: less would look like all."""
+        """The answer of each shard. One that is silent makes all of it an error: less would look like all."""
         return await asyncio.gather(*(self.call(shard, call, caller) for shard in range(len(self.lines))))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with whoever started it.
+"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with its parent.
 
 A question is a length and MessagePack: what is to be done, and with what. So is an answer. The first thing that is written is an
 answer without content: the process is there.
@@ -35,7 +35,7 @@ _NICENESS = 5
 
 
 class ClerkTask(IntEnum):
-    """What is to be done."""
+    """A task of the filing clerk."""
 
     JOIN = 1
     MERGE = 2
@@ -61,7 +61,7 @@ class SegmentAnswer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClerkAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """What came of it. If it failed, whoever asked does it itself, and meets the reason."""
+    """The answer to a task. If it failed, who asked does it itself, and meets the reason."""
 
     failed: bool
     segments: list[SegmentAnswer]
@@ -91,7 +91,7 @@ def _read(descriptor: int, count: int) -> bytes | None:
 
 
 def answered(question: bytes) -> ClerkAnswer:
-    """What came of a question."""
+    """The answer to a question."""
     try:
         task, *given = msgspec.msgpack.decode(question)
         segments: Sequence[EncodedSegment | None] = _join(*given) if task == ClerkTask.JOIN else _merge(*given)

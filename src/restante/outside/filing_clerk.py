@@ -63,7 +63,7 @@ class FilingClerk:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that answers, if there is one."""
+        """The id of the process that answers, if there is one."""
         return self._process.pid if self._process is not None and self._there else None
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class FilingClerk:
             self._end()
 
     def _ask(self, task: ClerkTask, *given: object) -> list[EncodedSegment] | None:
-        """What the process answers; None if the caller is to do it."""
+        """The answer of the process; None if the caller is to do the work."""
         self._calls += 1
         if self._calls < self._worth_calls or not self._lock.acquire(blocking=False):
             return None

@@ -11,7 +11,7 @@ from restante.model.storage.segment import EncodedSegment
 
 
 class SegmentPart(NamedTuple):
-    """What is merged of one segment: drawers `first` up to, but without, `last`, whose rows begin with row `row`."""
+    """The part of one segment that is merged: drawers `first` up to, but without, `last`, whose rows begin with row `row`."""
 
     front: bytes
     base: int
@@ -55,4 +55,4 @@ class OwnClerk:
         return None
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Close nothing: there is nothing to end."""

@@ -25,14 +25,14 @@ from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, S
 
 
 class StoreSize(NamedTuple):
-    """What the store occupies, and what it has written since it was opened (journals included), in bytes."""
+    """The bytes that the store occupies, and that it has written since it was opened (journals included)."""
 
     stored_bytes: int
     written_bytes: int
 
 
 class StoreReader(Protocol):
-    """What is read of a store. All methods raise only errors of `restante.errors`."""
+    """The reads of a store. All methods raise only errors of `restante.errors`."""
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         """The value, or None."""

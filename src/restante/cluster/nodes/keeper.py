@@ -88,7 +88,7 @@ class NodeKeeper:
 
     @property
     def session(self) -> str:
-        """Of this node; empty while it is none."""
+        """The session of this node; empty while it is none."""
         return "" if self.membership is None else self.membership.session
 
     @property
@@ -190,7 +190,7 @@ class NodeKeeper:
         self._say()
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
-        """What is served here is what the store says that this node has."""
+        """Bring what is served here to what the store says that this node has."""
         if row.shard in self._busy:
             return
         if row.owner != self.session and row.shard in self._hosted:
@@ -224,7 +224,7 @@ class NodeKeeper:
                 self._start(row.shard, self._open(membership, row.shard))
 
     def _is_mine_to_take(self, row: ShardRow, due: str | None, now: float) -> bool:
-        """A free shard is left for a while to whom it is due; then whoever sees it takes it."""
+        """A free shard is left for a while to the node to which it is due; then any node takes it."""
         if row.heir != self.session and (self._about.draining or row.heir is not None):
             return False
         known = self._not_before.setdefault(row.shard, now if self.session in (due, row.heir) else now + _AGAIN_SECONDS)
@@ -293,7 +293,7 @@ class NodeKeeper:
             self._woken.set()
 
     def _say(self, *, draining: bool | None = None) -> None:
-        """What the others are to know from the next beat on."""
+        """Say what the others are to know from the next beat on."""
         rates = {shard: round(one.rate, 1) for shard, one in self._hosted.items() if one.rate is not None}
         about = msgspec.structs.replace(self._about, rates=rates)
         self._about = about if draining is None else msgspec.structs.replace(about, draining=draining)
@@ -307,6 +307,6 @@ class NodeKeeper:
         await asyncio.gather(*map(self._nudge, peers))
 
     async def _nudge(self, peer: str) -> None:
-        """Who misses it, sees it a little later."""
+        """Nudge the others. A node that misses it sees the change a little later."""
         with suppress(OSError):
             await tell_peer(peer, self._secret, Purpose.NUDGE)

@@ -82,7 +82,7 @@ class NodeLines(ShardLines):
         self._seats = seats
 
     def goes_on(self, error: RestanteError) -> bool:
-        """Who lost the shard says so, and the store who has it now."""
+        """Whether a call goes on elsewhere: a node that lost the shard says so, and the store who has it now."""
         ended = isinstance(error, NotOwner) and "partition" not in error.details
         moved = ended or isinstance(error, StoreConflict)
         if moved or is_silent(error):

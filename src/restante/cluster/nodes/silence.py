@@ -9,7 +9,7 @@ from restante.ports.membership import NodeRow
 
 
 class SilentNodes:
-    """What was heard of the other nodes, and when. No clocks are compared."""
+    """The beats that were heard of the other nodes, and when. No clocks are compared."""
 
     def __init__(self) -> None:
         self._heard: dict[str, tuple[int, float]] = {}
@@ -17,7 +17,7 @@ class SilentNodes:
         """When each is silent, unless it is heard before."""
 
     def among(self, rows: Sequence[NodeRow], now: float) -> list[NodeRow]:
-        """Those that are silent. `now` is from after the rows were read: until then a beat may have been new."""
+        """The nodes that are silent. `now` is from after the rows were read: until then a beat may have been new."""
         before, self._heard = self._heard, {}
         for row in rows:
             beat, since = before.get(row.session, (row.beat, now))

@@ -71,7 +71,7 @@ from restante.model.batches.batch_answers import (
 from restante.model.batches.batch_ids import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters
@@ -470,7 +470,7 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    """What each partition counts of a batch; at home, and not in the committer's thread."""
+    """The counts that each partition has of a batch; at home, and not in the committer's thread."""
     if core.shard is not None:
         return run(core, gathering(core, batch_id))
     places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]

@@ -84,11 +84,11 @@ Place = tuple[int, bytes]
 
 @dataclass(slots=True)
 class Prepared:
-    """What this shard has of consignments over several shards, as committed."""
+    """The consignments over several shards of which this shard has a part, as committed."""
 
     rows: dict[Place, PreparedRow] = field(default_factory=dict)
     mail: dict[Place, PartitionMail] = field(default_factory=dict)
-    """What was judged for rows that are not applied; after a restart it is read from the runs."""
+    """The judged mail of rows that are not applied; after a restart it is read from the runs."""
     staged: dict[bytes, int] = field(default_factory=dict)
     """Consignments with staged parts, and when home was last asked about each."""
     look_again: int = 60 * 1_000_000

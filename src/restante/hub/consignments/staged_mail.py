@@ -64,7 +64,7 @@ NamedRun = tuple[StagedParcel, int]
 
 @dataclass(slots=True)
 class PartitionMail:
-    """What a partition gets."""
+    """The mail that one partition gets from a consignment."""
 
     partition: int
     runs: list[Run]
@@ -97,7 +97,7 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
 
 
 def reloaded(core: Core, partition: int, names: Sequence[int]) -> PartitionMail:
-    """What was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
+    """The mail that was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
     runs = [load_run(core.store, partition, decode_run(_run_value(core, partition, name))) for name in names]
     read = [_fingerprints(core, run)[0] for run in runs]
     fingerprint = np.concatenate([np.zeros(0, np.uint64), *read])

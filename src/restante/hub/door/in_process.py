@@ -133,7 +133,7 @@ async def _dequeue(link: InProcess, call: Dequeue) -> Dequeued:
 
 
 async def _at_once(link: InProcess, call: Call[Answer]) -> Answer:
-    """What is known without reading anything."""
+    """The answer that is known without reading anything."""
     return link.hub.call(call)
 
 

@@ -47,7 +47,7 @@ _PAGING = 8
 
 @dataclass(frozen=True, slots=True)
 class FeedChoice:
-    """What a reader asks for, with names looked up."""
+    """The choice of a reader, with names looked up."""
 
     choice: Choice
     columns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the hub remembers for feed readers: the runs and rows read last, and how far each reader is."""
+"""The memory of the feed: the runs and rows read last, and how far each reader is."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from restante.model.shards.ranges import by_shard
 
 _RETRY_SECONDS = 0.25
 _TURNS_MAX = 3
-"""So often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
+"""How often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
 
 
 def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[int, ...]]:
@@ -58,7 +58,7 @@ def tell_shards(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int]
 
 
 def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[bool]:
-    """Those who may have missed something hear of all groups. Gives whether somebody was silent."""
+    """Tell of all groups to the shards that may have missed something. Gives whether one was silent."""
     home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
     for partitions in _shards(core):
         missed = home.missed(partitions)
@@ -96,7 +96,7 @@ def know_holders(core: Core) -> None:
 
 
 def asking(core: Core) -> Procedure[None]:
-    """Who has which partition, as each shard says."""
+    """Ask each shard who has which partition."""
     names = _asked_about(core)
     for partitions in _shards(core) if names else ():
         try:
@@ -158,7 +158,7 @@ def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
 
 
 def _agree(core: Core, draft: RequestDraft, name: str) -> None:
-    """What a shard has otherwise than home decided is moved once more: it heard of a home before this one."""
+    """Move once more what a shard has otherwise than home decided: it heard of a home before this one."""
     home = core.memory(HomeMemory)
     membership, due = membership_so_far(core, draft, name), home.due_in(name)
     other = {
@@ -208,7 +208,7 @@ class _Sent(NamedTuple):
 
 
 def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
-    """What is due, and the generations that it goes from, as of one moment between two commits."""
+    """The moves that are due, and the generations that they go from, as of one moment between two commits."""
     memory = core.memory(GroupMemory)
     known, now = memory.groups.get(name), memory.monotonic()
     if known is None:

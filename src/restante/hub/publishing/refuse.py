@@ -39,7 +39,7 @@ def whole_refusal(
 
 
 def verdict_faults(judged: Judged, rows: NDArray[np.int64]) -> list[Fault]:
-    """What is wrong with arrivals that are in conflict, or were erased."""
+    """The faults of arrivals that are in conflict, or were erased."""
     faults = []
     for row, text in zip(rows.tolist(), judged.arrivals.columns.id_texts(rows), strict=True):
         kind, detail = _REFUSALS[int(judged.verdict[row])]

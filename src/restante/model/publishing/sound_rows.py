@@ -13,7 +13,7 @@ from restante.model.publishing.refusals import rule_field
 from restante.model.storage.partition import partitions_of
 
 _CONTENT = frozenset({"id", "recipient", "origin", "kind", "weight", "bundleable", "data"})
-"""What decides whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
+"""The fields that decide whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
 
 
 def comparable_rows(columns: MessageColumns, faults: Sequence[Fault]) -> NDArray[np.int64]:

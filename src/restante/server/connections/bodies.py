@@ -43,7 +43,7 @@ _nothing_decoder = msgspec.json.Decoder(Nothing)
 
 
 def length_of(exchange: Exchange, *, limit: int) -> int | None:
-    """What the client says how long the body is; too long is refused before a byte of it is read."""
+    """The length of the body by the client's word; too long is refused before a byte of it is read."""
     text = exchange.header(b"content-length")
     if text is None:
         return None
@@ -110,7 +110,7 @@ async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Ask
 
 
 def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
-    """What a JSON body says. What is wrong with it is named."""
+    """The value of a JSON body. What is wrong with it is named."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

@@ -168,7 +168,7 @@ async def _cut(link: DoorLink, function: Callable[P, T], *args: P.args, **kwargs
 
 
 async def _read_backplane(link: DoorLink, call: ReadBackplane) -> BackplaneStatus:
-    """What the shards say, with what this door waits for beside it."""
+    """The answers of the shards, with what this door waits for beside them."""
     found = await read_backplane(link.lines, call, link.caller)
     if link.backplane is None:
         return found

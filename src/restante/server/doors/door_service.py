@@ -119,4 +119,4 @@ class DoorService(HttpServer):
             _log.info("ended")
 
     async def _ready(self) -> None:
-        """There is nothing to wait for: the shards are there."""
+        """Wait for nothing: the shards are there."""

@@ -1,4 +1,4 @@
-"""What operators ask of a whole hub, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
+"""Answers about a whole hub, for operators, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
 from restante.model.health.history import HealthAnswer, HealthMinute
 from restante.model.health.tree import HealthNode
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
 from restante.server.health.rates import RateHistory
@@ -43,7 +43,7 @@ _AVERAGED = ("commit_ms", "request_ms")
 async def _asked(
     upstreams: Sequence[Upstream], exchange: Exchange, path: bytes | None = None
 ) -> list[tuple[int, bytes]]:
-    """What each shard answers to the same request, or to one for another path."""
+    """The answer of each shard to the same request, or to one for another path."""
     return await asyncio.gather(*(fetch(upstream, exchange, path) for upstream in upstreams))
 
 
@@ -57,7 +57,7 @@ async def _values(
 
 
 async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
-    """As well as the least well of the shards."""
+    """The probe, as well as the least well of the shards."""
     try:
         answers = await _asked(upstreams, exchange)
     except Unavailable as error:

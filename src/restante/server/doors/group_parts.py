@@ -55,7 +55,7 @@ def _not_told(group: str) -> Unavailable:
 
 
 async def list_groups(lines: ShardLines, call: ListGroups, caller: Grant) -> GroupPage:
-    """Those that home lists."""
+    """The groups that home lists."""
     pages = await lines.all(call, caller)
     home = pages.pop(home_of_groups(lines))
     parts: dict[str, list[GroupStatus]] = {status.group: [] for status in home.groups}
@@ -69,7 +69,7 @@ async def list_groups(lines: ShardLines, call: ListGroups, caller: Grant) -> Gro
 
 
 def _whole(home: GroupStatus, others: Iterable[GroupStatus]) -> GroupStatus:
-    """What a group is, and who is there, home says; how far it is, each shard."""
+    """The whole of a group: its definition and its members from home, how far it is from each shard."""
     every = (home, *others)
     partitions = sorted([own for one in every for own in one.partitions], key=lambda own: own.partition)
     return msgspec.structs.replace(home, lag=sum(one.lag for one in every), partitions=tuple(partitions))
@@ -110,7 +110,7 @@ async def read_next(lines: ShardLines, call: ReadNext, caller: Grant) -> NextAns
 
 
 def _parts(lines: ShardLines, call: ReadNext) -> dict[int, ReadNext]:
-    """What each shard is asked. Who has nothing asks home, whether it is a member."""
+    """The question to each shard. A member that has nothing asks home, whether it is one."""
     shards = [lines.of_partition(each.partition) for each in call.after]
     return {
         shard: msgspec.structs.replace(

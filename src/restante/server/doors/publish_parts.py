@@ -51,17 +51,17 @@ from restante.wire.media import ARROW
 from restante.wire.publish import columns_stream
 
 _GRAVEST = ("message_conflict", "message_erased", "invalid_message", "partition_mismatch")
-"""What is told first of several refusals; then all others that no repetition helps against."""
+"""The codes that are told first of several refusals; then all others that no repetition helps against."""
 
 
 class ShardPart(NamedTuple):
-    """What one shard gets: a call, and where its messages stand in the body."""
+    """The part that one shard gets: a call, and where its messages stand in the body."""
 
     shard: int
     call: Call[Receipt]
     rows: Sequence[int]
     body: EncodedPublish = EncodedPublish("", b"")
-    """Its messages, unless the call has them as letters."""
+    """The messages, unless the call has them as letters."""
 
 
 class StagedCut(NamedTuple):
@@ -69,7 +69,7 @@ class StagedCut(NamedTuple):
 
     parts: list[ShardPart]
     digest: bytes
-    """Of all of it."""
+    """The digest of all of it."""
 
 
 class Parts(NamedTuple):
@@ -88,7 +88,7 @@ class PublishCut:
     ) -> None:
         self._lines = lines
         self._key = key
-        """Of all hashes, as one process has it: so a parcel that was staged there is the same here."""
+        """The key of all hashes, as one process has it: so a parcel that was staged there is the same here."""
         self._bytes_max = settings.data_bytes_max
         asked = frozenset(name for name, origin in settings.origins.items() if origin.content_url)
         self._claim_checks = asked if claim_checks is None else claim_checks

@@ -36,7 +36,7 @@ class UpstreamAnswer(asyncio.Protocol):
         self.begin()
 
     def begin(self) -> None:
-        """For the next request."""
+        """Begin with the next request."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.has_head = self.whole = self.keeps = False
@@ -103,7 +103,7 @@ class UpstreamAnswer(asyncio.Protocol):
         return self.has_head
 
     async def piece(self) -> bytes | None:
-        """What has come of the body; None at its end."""
+        """The next piece of the body that has come; None at its end."""
         while not self._pieces and not self.whole and not self.lost:
             self._woken.clear()
             await self._woken.wait()

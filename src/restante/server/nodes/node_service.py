@@ -32,14 +32,14 @@ _SETTLING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is among the others."""
+    """The place of a node among the others."""
 
     ranges: Ranges
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout
     secret: bytes
-    """Of the cluster."""
+    """The secret of the cluster."""
     peers: socket.socket
     """Where the others are heard."""
 

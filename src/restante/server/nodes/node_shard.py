@@ -30,7 +30,7 @@ from restante.settings_tree import KeyPath
 P = TypeVar("P", bound=asyncio.Protocol)
 
 _DRAIN_SECONDS = 1.0
-"""For what is under way when a shard moves."""
+"""The time for what is under way when a shard moves."""
 _RATE_SECONDS = 20.0
 
 

@@ -29,15 +29,15 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.requests.batch_names import check_id
 from restante.server.requests.options import asked
+from restante.server.requests.publish_headers import check_batch_id
 from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a batch is to be. Nothing of it is needed."""
+    """The definition of a batch. Nothing of it is needed."""
 
     id: UuidText | None = None
     """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""
@@ -70,7 +70,7 @@ class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 async def open_batch(desk: Desk, exchange: Exchange) -> None:
     said = msgspec.structs.asdict(await read_request(desk, exchange, OpenBatchBody))
     for field in ("id", "request_id"):
-        said[field] = None if said[field] is None else check_id(said[field], field=field)
+        said[field] = None if said[field] is None else check_batch_id(said[field], field=field)
     call = OpenBatch(batch_id=said.pop("id"), **said)
     # It may tell a secret.
     await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
@@ -78,7 +78,7 @@ async def open_batch(desk: Desk, exchange: Exchange) -> None:
 
 async def add_items(desk: Desk, exchange: Exchange) -> None:
     sent = await read_request(desk, exchange, AddItemsBody)
-    request_id = None if sent.request_id is None else check_id(sent.request_id, field="request_id")
+    request_id = None if sent.request_id is None else check_batch_id(sent.request_id, field="request_id")
     call = AddItems(exchange.place["batch"], sent.count, request_id)
     await exchange.json(201, await desk.call(call, exchange.grant))
 

@@ -52,7 +52,7 @@ async def feed(desk: Desk, exchange: Exchange) -> None:
 
 
 async def _changes(desk: Desk, exchange: Exchange, wish: FeedWish) -> FeedAnswer:
-    """What there is, or else what comes while the caller waits."""
+    """The changes that there are, or else those that come while the caller waits."""
     call = asked(exchange, ReadFeed, partition=partition_number(exchange.place["partition"]), wish=wish)
     if call.wait > 0:
         # Who waits is one who follows: the hub says when he reads, so that publishers keep their pace.

@@ -41,7 +41,7 @@ class Lease:
         self._owner = owner
         self._seconds = seconds
         self.about = about
-        """What is said of it with each beat."""
+        """The text that is told of it with each beat."""
         self._session: Session | None = connect(terms, session_name(owner))
         self._until = running_seconds() + seconds * (1 - _MARGIN)
         self._session.execute(_ENTER, (owner, name, round(seconds * 1_000), about))

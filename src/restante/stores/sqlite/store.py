@@ -235,7 +235,7 @@ class SqliteStore:
         return self._writer.failure()
 
     def snapshot(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
-        """What was committed before it was called is in the database that it copies."""
+        """Copy the database with all that was committed before the call."""
         self._commits.transfer()
         return self._snapshots.open(leaving_out)
 
@@ -267,7 +267,7 @@ class SqliteStore:
         self._lock.release()
 
     def _bring_in_what_is_left(self) -> None:
-        """What a crash left in the log goes into the database at once: nobody knows whether all of it was flushed."""
+        """Bring what a crash left in the log into the database at once: nobody knows whether all of it was flushed."""
         try:
             self._commits.transfer()
             self._untidy.set()
@@ -332,7 +332,7 @@ class SqliteStore:
 
 
 def _read_log(connection: sqlite3.Connection, folder: Path, bounds: LogBounds) -> tuple[Generation, Log]:
-    """What the database does not have yet, and the log that goes on behind it."""
+    """The records that the database does not have yet, and the log that goes on after them."""
     ((mark, packed, transferred),) = connection.execute("SELECT mark, lives, transferred FROM log")
     paths, lives = log_files(folder), unpack_lives(packed)
     found = read_log(paths, mark=mark, lives=lives, transferred=transferred)

@@ -1,4 +1,4 @@
-"""What the hub gives out, as bytes, piece by piece: bundles, lists of messages, Arrow streams.
+"""Answers of the hub as bytes, piece by piece: bundles, lists of messages, Arrow streams.
 
 Tables follow `restante.model.mailboxes.outtake.MESSAGE_SCHEMA`.
 """
