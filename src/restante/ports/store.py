@@ -128,6 +128,10 @@ class Store(StoreReader, Protocol):
         """Raise `NotOwner` if another may own the store by now. What was read before is still true when it returns."""
         ...
 
+    def lease_seconds(self) -> float | None:
+        """What is left of the time for which it is owned; None: for as long as it is open."""
+        ...
+
     def checkpoint(self) -> None:
         """Tidy up what commits left behind (journals, deleted files); may be called from any thread."""
         ...

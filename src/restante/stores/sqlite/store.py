@@ -195,6 +195,9 @@ class SqliteStore:
     def require_owned(self) -> None:
         """The lock of the folder lasts as long as the process."""
 
+    def lease_seconds(self) -> float | None:
+        return None
+
     def checkpoint(self) -> None:
         """Transfer the log and the journal into the database, and remove the files whose blobs are dropped."""
         try:
