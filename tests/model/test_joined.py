@@ -72,7 +72,9 @@ def test_segments_with_other_names_are_left_to_a_handful() -> None:
 
 def test_cabinets_whose_hashes_collide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
-    monkeypatch.setattr("restante.model.storage.handful._cabinet_hash", lambda *_: 7)  # what is remembered outlasts the test
+    monkeypatch.setattr(
+        "restante.model.storage.handful._cabinet_hash", lambda *_: 7
+    )  # what is remembered outlasts the test
     ada, ben = (encoded_of([letter(name)], partition_count=1)[0] for name in ("ada", "ben"))
     assert joined([content(ada), content(ben)], [0, 1], 0) is None
     assert joined([content(ada), content(ada)], [0, 1], 0) is not None

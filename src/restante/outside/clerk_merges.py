@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.clerk import SegmentPart
 
 
-def merged_parts(parts: Sequence[SegmentPart], first: int) -> list[EncodedSegment]:
+def merged_parts(parts: Sequence[Sequence[Any]], first: int) -> list[EncodedSegment]:
+    """The segments of a slice, from the fields of its parts."""
     stretches, pieces = [], []
-    for part in parts:
+    for part in (SegmentPart(*fields) for fields in parts):
         stored = StoredSegment(BlobKey(0, 0), part.base, decode(part.front, trusted=True), part.published_at)
         stretches.append(DrawerStretch(stored, part.first, part.last))
         records = np.frombuffer(part.records, RECORD)
