@@ -11,9 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
+from restante.backplanes.lent import LentBackplane
 from restante.cluster.call_server import CallAnswers
 from restante.cluster.nodes.handshake import Purpose
 from restante.hub.door.in_process import InProcess
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard, ShardCarrier
 from restante.ports.clock import running_seconds
 from restante.ports.store import Store
@@ -33,10 +35,23 @@ class NodeShard(Service):
     """A shard served in this process, without a socket of its own."""
 
     def __init__(
-        self, store: Store, shard: Shard, settings: Settings, url: str, home: Path, places: Mapping[KeyPath, str]
+        self,
+        store: Store,
+        shard: Shard,
+        settings: Settings,
+        url: str,
+        home: Path,
+        places: Mapping[KeyPath, str],
+        backplane: Backplane | None = None,
     ) -> None:
         super().__init__(
-            None, settings, insecure=True, store=store, places=places, place=ServedPlace(None, url, home, shard)
+            None,
+            settings,
+            insecure=True,
+            store=store,
+            places=places,
+            place=ServedPlace(None, url, home, shard),
+            backplane=None if backplane is None else LentBackplane(backplane),
         )
         self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
         self._calls: set[CallAnswers] = set()
@@ -98,12 +113,23 @@ class NodeShardHost:
     """Opens the shards of a node, in threads."""
 
     def __init__(
-        self, settings: Settings, url: str, home: Path, places: Mapping[KeyPath, str], carrier: ShardCarrier
+        self,
+        settings: Settings,
+        url: str,
+        home: Path,
+        places: Mapping[KeyPath, str],
+        carrier: ShardCarrier,
+        backplane: Backplane | None = None,
     ) -> None:
         drain = min(settings.server.drain_seconds, _DRAIN_SECONDS)
         server = msgspec.structs.replace(settings.server, drain_seconds=drain)
         self._made = partial(
-            NodeShard, settings=msgspec.structs.replace(settings, server=server), url=url, home=home, places=places
+            NodeShard,
+            settings=msgspec.structs.replace(settings, server=server),
+            url=url,
+            home=home,
+            places=places,
+            backplane=backplane,
         )
         self._carrier = carrier
 
