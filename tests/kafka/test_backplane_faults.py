@@ -87,11 +87,11 @@ class Senders:
             assert not thread.is_alive()
 
 
-def found(hub: Hub, number: int) -> list[int]:
+def found(hub: Hub, name: str) -> list[int]:
     numbers: list[int] = []
     after = None
     while True:
-        page = hub.recipient(f"c{number}").history(limit=1_000, after=after)
+        page = hub.recipient(name).history(limit=1_000, after=after)
         numbers += [message.data for message in page.messages]
         if page.next is None:
             return numbers
@@ -102,7 +102,7 @@ def check(url: str, senders: Senders) -> None:
     with restante.connect(url) as hub:
         until(lambda: sum(status.waiting for status in hub.partitions()) >= sum(senders.sent), "all are stored")
         for number in range(SENDERS):
-            assert found(hub, number) == list(range(senders.sent[number]))
+            assert found(hub, f"c{number}") == list(range(senders.sent[number]))
 
 
 def test_a_killed_broker_loses_nothing(broker: Broker, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from restante.calls.backplane import ReadBackplane
 from restante.model.shards.ranges import even_ranges, shard_of
 from restante.model.storage.partition import partition_of
 from tests.kafka.broker import Broker
-from tests.kafka.test_backplane_faults import until
+from tests.kafka.test_backplane_faults import found, until
 from tests.nodes.node_processes import PARTITIONS, SHARDS, NodeCluster, NodeProcess
 from tests.server.wire import Wire
 
@@ -80,6 +80,7 @@ class NodeSenders:
             answer = wire("POST", "/v1/messages", body, headers={"restante-accept": self._kind})
             if answer.status == EXPECTED[self._kind]:
                 self.sent[name] += 1
+                self._stopping.wait(0.005)
             else:
                 self.refused.append((name, answer))
         wire.close()
@@ -99,13 +100,9 @@ class NodeSenders:
 
 def check(cluster: NodeCluster, sent: Mapping[str, int]) -> None:
     with restante.connect(cluster.nodes[2].url) as hub:
-
-        def found(name: str) -> list[int]:
-            return [message.data for message in hub.recipient(name).history(limit=1_000).messages]
-
         for name, count in sent.items():
-            until(lambda name=name, count=count: len(found(name)) >= count, "all are stored")  # type: ignore[misc]
-            assert found(name) == list(range(count))
+            until(lambda name=name, count=count: len(found(hub, name)) >= count, "all are stored")  # type: ignore[misc]
+            assert found(hub, name) == list(range(count))
 
 
 @pytest.mark.parametrize("kind", ["accepted", "stored"])
