@@ -8,7 +8,7 @@ from restante.ports.backplane import Backplane, BackplaneReader, LogEnds, Report
 
 
 class LentBackplane:
-    """What a hub has of it. Closing is left to who lends it."""
+    """One hub's share of it. Closing is left to who lends it."""
 
     def __init__(self, lender: Backplane) -> None:
         self._lender = lender

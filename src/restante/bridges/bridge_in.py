@@ -152,7 +152,7 @@ class BridgeIn:
         if not room:
             return self._wait_for_room()
         try:
-            polled = self._consumer.consume(min(room, _CHUNK_RECORDS), 0)
+            polled: Sequence[Any] = self._consumer.consume(min(room, _CHUNK_RECORDS), 0)
             self._pouring = len(polled) == _CHUNK_RECORDS
             if not polled:
                 polled = self._consumer.consume(1, _GATHER_SECONDS if self._gathered else _LOOK_SECONDS)
@@ -262,7 +262,7 @@ class BridgeIn:
         records: TopicRecords,
         source: str,
         refused: dict[int, str],
-    ) -> tuple[object, list[int]]:
+    ) -> tuple[object, Sequence[int]]:
         """What is sent with those that do not fit among it, in the order of the records; and the record of each."""
         if not mapped.misfits or mapper.rule.dead_letter is not None:
             return mapped.sent, mapped.rows

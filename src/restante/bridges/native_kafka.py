@@ -104,7 +104,7 @@ def native_producer(library: Any, settings: Mapping[str, Any]) -> int:  # noqa: 
     """The handle of a new producer, to be destroyed by who has it."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     made = library.rd_kafka_conf_new()
-    library.rd_kafka_conf_set_log_cb(made, _hear_log)
+    library.rd_kafka_conf_set_log_cb(made, ctypes.cast(_LOG_CALLBACK, _POINTER))
     for name, value in settings.items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
         if name != "logger" and library.rd_kafka_conf_set(made, name.encode(), shown.encode(), text, _TEXT_BYTES):
@@ -117,12 +117,12 @@ def native_producer(library: Any, settings: Mapping[str, Any]) -> int:  # noqa: 
     return handle
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)
-def _log_callback(_handle: int, level: int, facility: bytes, text: bytes) -> None:
+def _hear(_handle: int, level: int, facility: bytes, text: bytes) -> None:
     _log.log(logging.WARNING if level <= _WARNING else logging.INFO, "%s: %s", facility.decode(), text.decode())
 
 
-_hear_log = ctypes.cast(_log_callback, _POINTER)
+_LOG_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)(_hear)
+"""Kept for as long as the library may call it."""
 
 
 def require_none(library: Any, error: int | None) -> None:  # noqa: ANN401 - functions are found by name

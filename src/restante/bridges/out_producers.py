@@ -17,7 +17,7 @@ from restante.model.columns.arrow import Column, nulls_of, offsets_of
 _WAIT_SECONDS = 30.0
 _WAIT_MS = round(_WAIT_SECONDS * 1_000)
 _CHUNK_RECORDS = 10_000
-_QUEUE_RECORDS = 200_000
+_ROOM, _ROOM_DEFAULT = "queue.buffering.max.messages", 100_000
 _COPIED = 2
 """The library copies what it is given: the columns may go as soon as it has taken them."""
 _BY_KEY = -1
@@ -70,6 +70,7 @@ class PlainProducer:
         self._library: Any = kafka_library()
         self._producer = self._library.Producer(dict(settings))
         self._group = group
+        self._room = max(int(settings.get(_ROOM, _ROOM_DEFAULT)), _CHUNK_RECORDS)
         self._producer.init_transactions(_WAIT_SECONDS)
 
     def begin(self) -> None:
@@ -79,7 +80,7 @@ class PlainProducer:
         producer, headers = self._producer, records.headers
         for first in range(0, len(records.values), _CHUNK_RECORDS):
             chunk = slice(first, first + _CHUNK_RECORDS)
-            while len(producer) > _QUEUE_RECORDS:
+            while len(producer) + _CHUNK_RECORDS > self._room:
                 producer.poll(0.05)
             pairs = zip(records.keys[chunk], records.values[chunk], strict=True)
             if headers is None:

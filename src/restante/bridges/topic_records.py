@@ -90,8 +90,8 @@ class TopicRecords:
 
     def __iter__(self) -> Iterator[RawRecord]:
         columns = (self.offsets.tolist(), self.keys.to_pylist(), self.values.to_pylist(), self.timestamps_ms.tolist())
-        for *fields, headers in zip(*columns, _headers(self), strict=True):
-            yield RawRecord(*fields, tuple(headers or ()))
+        for offset, key, value, moment, headers in zip(*columns, _headers(self), strict=True):
+            yield RawRecord(offset, key, value, moment, tuple(headers or ()))
 
 
 def _headers(records: TopicRecords) -> Sequence[RecordHeaders | None]:

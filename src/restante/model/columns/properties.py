@@ -149,15 +149,12 @@ def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _objects(entries: _Entries, empty: NDArray[np.bool_]) -> pa.BinaryArray:
-    if bool((np.diff(entries.offsets) == 1).all()) and not empty.any():
-        # Each message has one entry: it need not be joined with others.
-        objects: pa.BinaryArray = joined("{", _pairs(entries.keys, entries.items), "}", "").view(pa.binary())
-        return objects
-    pairs = _pairs(entries.keys, entries.items)
-    offsets = column_of(entries.offsets.astype(np.int32))
-    lists = pa.ListArray.from_arrays(offsets, pairs, mask=column_of(empty | (entries.counts() == 0)))
-    rows = pc.binary_join(lists, ",")
-    objects = joined("{", rows, "}", "").fill_null("").view(pa.binary())
+    rows = _pairs(entries.keys, entries.items)
+    if empty.any() or bool((np.diff(entries.offsets) != 1).any()):  # else each message has one entry
+        offsets = column_of(entries.offsets.astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, rows, mask=column_of(empty | (entries.counts() == 0)))
+        rows = pc.binary_join(lists, ",")
+    objects: pa.BinaryArray = joined("{", rows, "}", "").fill_null("").view(pa.binary())
     return objects
 
 
