@@ -24,7 +24,7 @@ from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.backup import CutLapses
-from restante.ports.store import StoreSize
+from restante.ports.store import BlobPlace, StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
 from restante.stores.sqlite.cut import FolderCut
@@ -158,6 +158,9 @@ class SqliteStore:
 
     def blob_size(self, blob: BlobKey) -> int:
         return self._lookups.blob_size(blob)
+
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        return self._lookups.blob_place(blob)
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
