@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,11 @@ import msgspec
 from restante.backplanes.lent import LentBackplane
 from restante.cluster.call_server import CallAnswers
 from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
+from restante.hub.engine.health_sources import Measure
+from restante.hub.health.measures import flag
+from restante.model.health.bounds import Reading
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard, ShardCarrier
 from restante.ports.clock import running_seconds
@@ -27,7 +32,7 @@ from restante.settings_tree import KeyPath
 P = TypeVar("P", bound=asyncio.Protocol)
 
 _DRAIN_SECONDS = 1.0
-"""For what is under way when a shard moves."""
+"""The time for what is under way when a shard moves."""
 _RATE_SECONDS = 20.0
 
 
@@ -42,6 +47,7 @@ class NodeShard(Service):
         url: str,
         home: Path,
         places: Mapping[KeyPath, str],
+        measure: Measure,
         backplane: Backplane | None = None,
     ) -> None:
         super().__init__(
@@ -53,6 +59,7 @@ class NodeShard(Service):
             place=ServedPlace(None, url, home, shard),
             backplane=None if backplane is None else LentBackplane(backplane),
         )
+        self.desk.hub.health_sources.register("nodes", measure)
         self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
         self._calls: set[CallAnswers] = set()
         self._running: asyncio.Future[None] | None = None
@@ -109,6 +116,15 @@ class NodeShard(Service):
         return self.connection(config=self.server.config, server_state=self.server.server_state, app_state={})
 
 
+def _unlike(seats: ShardSeats) -> Iterator[Reading]:
+    """Whether a shard would be served otherwise by another node."""
+    settings = {seat.row.name: seat.about.settings for seat in tuple(seats.nodes.values()) if seat.about is not None}
+    usual = Counter(settings.values()).most_common(1)
+    others = sorted(name for name, own in settings.items() if own != usual[0][0])
+    reason = f"{' and '.join(others)} run with other settings or tokens than the rest. Give all nodes the same."
+    yield flag("unlike_settings", reason if others else None)
+
+
 class NodeShardHost:
     """Opens the shards of a node, in threads."""
 
@@ -119,6 +135,7 @@ class NodeShardHost:
         home: Path,
         places: Mapping[KeyPath, str],
         carrier: ShardCarrier,
+        seats: ShardSeats,
         backplane: Backplane | None = None,
     ) -> None:
         drain = min(settings.server.drain_seconds, _DRAIN_SECONDS)
@@ -129,6 +146,7 @@ class NodeShardHost:
             url=url,
             home=home,
             places=places,
+            measure=partial(_unlike, seats),
             backplane=backplane,
         )
         self._carrier = carrier
