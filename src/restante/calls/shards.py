@@ -10,6 +10,7 @@ from enum import Enum
 import msgspec
 
 from restante.calls.call import Answer_co, Call
+from restante.errors import Fault
 from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
@@ -87,6 +88,12 @@ class StagePart(ShardCall[StagedPart], frozen=True):
     attempt: int
     parcel: int
     digest: bytes
+
+
+class JudgeMessages(ShardCall[tuple[Fault, ...]], frozen=True):
+    """From a door that refuses them: which of these messages are in conflict here, or were erased. Nothing is stored."""
+
+    sent: Few | Many | EncodedPublish
 
 
 class NoteParcel(ShardCall[Staged], frozen=True):

@@ -102,6 +102,11 @@ class CallLine:
         connection.ask_for(hearer, encode_call(call, caller))
         return True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the next call leaves at once, behind those before it."""
+        return self._connection is not None and not self._connection.ended
+
     async def _open(self) -> _Questions:
         found = self._connection
         if found is not None and not found.ended:

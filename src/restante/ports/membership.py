@@ -75,6 +75,10 @@ class NodeMembership(Protocol):
         """Say what the others are to know of this node, from the next beat on."""
         ...
 
+    def lease_seconds(self) -> float:
+        """How long this node may still answer, if it renews its lease no more."""
+        ...
+
     def require(self) -> None:
         """Raise `NotOwner` if another may own the shards of this node by now."""
         ...

@@ -178,6 +178,9 @@ class MemoryStore:
         if not self.owned:
             raise NotOwner("The lease of the store has ended.")
 
+    def lease_seconds(self) -> float | None:
+        return None
+
     def scrub(self) -> bool:
         """Scrub nothing: there are no files."""
         return True

@@ -109,6 +109,12 @@ class NodeKeeper:
             raise Unavailable("This node has not reached its store yet, or begins again.")
         self.membership.require()
 
+    def lease_seconds(self, session: str) -> float | None:
+        """What is left of the lease of a node, as far as this one knows."""
+        if session == self.session:
+            return None if self.membership is None else self.membership.lease_seconds()
+        return self._silent.seconds_left(session, running_seconds())
+
     def drain(self) -> None:
         """Give all shards away, and take none."""
         self._say(draining=True)
@@ -130,7 +136,8 @@ class NodeKeeper:
             self._looked.set()
             self._looked.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                # Who dies is missed when its lease is over, and not at some later look.
+                async with asyncio.timeout(min(_LOOK_SECONDS, self._silent.soonest(running_seconds()))):
                     await self._woken.wait()
             await asyncio.sleep(_SOON_SECONDS)
 
@@ -174,6 +181,8 @@ class NodeKeeper:
         if silent:
             survey = await asyncio.to_thread(membership.survey)
         self._seats.update(survey)
+        if silent:
+            await self._nudge_all()  # The others take their share of what is free now.
         for row in survey.shards:
             self._agree(membership, row)
         self._take_shares(membership)

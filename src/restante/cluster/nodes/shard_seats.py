@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, decode_about
 from restante.cluster.nodes.peer_connection import connect_peer
+from restante.errors import NotOwner, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeRow, StoreSurvey
@@ -71,6 +72,14 @@ class ShardSeats:
         """The node that has a shard; None if nobody is known to."""
         return self.about(self._owners[shard])
 
+    def ask_owner(self, shard: int, text: str) -> Unavailable:
+        """What is told of a shard that this node does not reach: who has it, if that is known."""
+        owner = None if shard in self.own else self.owner(shard)
+        if owner is None:
+            return Unavailable(text)
+        first = self.ranges[shard].start
+        return NotOwner(f"{text} Its owner is at {owner.url}.", partition=first, owner=owner.url)
+
     async def connect(self, shard: int, purpose: Purpose, made: Callable[[], P]) -> P:
         """A connection to the node that has a shard; `OSError` if nobody is there now."""
         own = self.own.get(shard)
@@ -105,6 +114,9 @@ class ShardPlace:
 
     async def connect(self, made: Callable[[], P]) -> P:
         return await self._seats.connect(self._shard, self._purpose, made)
+
+    def away(self, text: str) -> Unavailable:
+        return self._seats.ask_owner(self._shard, text)
 
 
 def places_of(seats: ShardSeats, purpose: Purpose) -> Sequence[ShardPlace]:

@@ -345,7 +345,19 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
         found = _reapable(core, batch_id, row)
         if found is not None and (dry_run or _reap(core, batch_id)):
             reaped.append(found)
+    if core.shard is not None and not dry_run:
+        _forget_parts(core)
     return Reaped(batches=tuple(reaped))
+
+
+def _forget_parts(core: Core) -> None:
+    """That a partition knew a batch that was deleted long ago: who still asks for it, is told by the home of the batch."""
+    before = core.clock() - _patience(core)["sealed_for"]
+    for partition in core.owned:
+        parts = [(key, decode_part(value)) for key, value in core.store.scan(partition, Space.BATCH_PART)]
+        gone = [key for key, part in parts if part.state is PartState.DELETED and part.closed_at <= before]
+        for first in range(0, len(gone), _ROWS_AT_ONCE):
+            core.commit(partial(_delete, partition, Space.BATCH_PART, gone[first : first + _ROWS_AT_ONCE]))
 
 
 def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:

@@ -68,6 +68,7 @@ from restante.model.batches.batch_answers import (
     is_complete,
     is_counted_elsewhere,
 )
+from restante.model.batches.batch_ids import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.pages import page_size
@@ -92,8 +93,20 @@ def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
         notify=call.notify,
         caller=caller,
     )
-    own = new_id(core, call.key) if call.batch_id is None else check_id(call.batch_id)
-    return core.commit(partial(plan_open, core, own, row, caller))
+    return core.commit(partial(plan_open, core, _id_of(core, call), row, caller))
+
+
+def _id_of(core: Core, call: OpenBatch) -> bytes:
+    if call.batch_id is not None:
+        if call.request_id is not None:
+            raise InvalidRequest(
+                "A batch has the id that is given, or one made from a request_id: not both.", parameter="id"
+            )
+        return check_id(call.batch_id)
+    if call.request_id is None:
+        return new_id(core, call.key)
+    asked = uuid_text(parse_uuid(call.request_id, "request_id"))
+    return check_id(id_of_request(asked, call.key, core.deed.partition_count))
 
 
 def new_id(core: Core, key: str | None) -> bytes:
@@ -158,7 +171,7 @@ def _is_key_elsewhere(core: Core, row: BatchRow) -> bool:
         return False
     if row.unique:
         raise InvalidRequest(
-            "A batch whose key is to be unique gets its id from the hub: propose none.", parameter="id"
+            "A batch whose key is to be unique gets its id from the hub: give a request_id instead.", parameter="id"
         )
     return True
 

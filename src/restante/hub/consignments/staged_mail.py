@@ -136,6 +136,14 @@ def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None)
     return not has_newer(core, memory, mail.judged, beyond=mail.seen.visible, ascending=True)
 
 
+def without_stored_originals(mail: PartitionMail) -> PartitionMail:
+    """What was judged, less which stored messages its duplicates repeat: they may be gone meanwhile, and nobody waits for them."""
+    kept = [
+        Duplicates(own.arrivals, own.rows[own.numbers < 0], own.numbers[own.numbers < 0]) for own in mail.duplicates
+    ]
+    return replace(mail, duplicates=kept)
+
+
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:
     """Read and judge; inside `core.pins.reading()`. Whatever happens, `written` tells the blobs that there are."""
     memory = core.partitions[partition]

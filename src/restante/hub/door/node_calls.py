@@ -66,6 +66,7 @@ def _own_shard(core: Core, node: str) -> ShardStatus:
         fence=core.fence,
         state=state,
         reason=reason,
+        lease_seconds=core.store.lease_seconds(),
     )
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 from restante import limits
 from restante.hub.engine.lately import Lately
 from restante.hub.feed.feed_pace import Paces
-from restante.hub.feed.feed_rows import SpanRows
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.feed.span_rows import SpanRows
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.run import Run
 

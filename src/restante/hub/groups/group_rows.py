@@ -43,12 +43,15 @@ class GroupsSoFar(Note):
     positions: dict[tuple[str, int], PositionRow] = field(default_factory=dict)
     lost: dict[bytes, LostMember] = field(default_factory=dict)
     """Members that did not leave, and are there no more."""
+    heard: set[int] = field(default_factory=set)
+    """Partitions of which a home that was just opened has heard who has them. Several who ask may hear in one commit."""
 
     def take_over(self, later: Self) -> None:
         self.rows.update(later.rows)
         self.memberships.update(later.memberships)
         self.positions.update(later.positions)
         self.lost.update(later.lost)
+        self.heard.update(later.heard)
 
 
 def group_bell(name: str) -> int:

@@ -16,6 +16,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, run
 from restante.hub.groups.group_rows import (
+    GroupsSoFar,
     have_moved,
     membership_so_far,
     position_so_far,
@@ -26,6 +27,7 @@ from restante.hub.groups.group_rows import (
 )
 from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory
+from restante.model.groups.group import GroupRow
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import membership_of, settled
 from restante.model.groups.shares import NOBODY
@@ -60,8 +62,10 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
     home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
     for partitions in _shards(core):
         missed = home.missed(partitions)
-        version = core.clock() if missed else 0
-        rows = tuple(own.row for name, own in tuple(known.items()) if missed or name in names)
+        if missed:
+            version, rows = core.do_between_commits(partial(_all_groups, core))
+        else:
+            version, rows = 0, tuple(own.row for name, own in tuple(known.items()) if name in names)
         try:
             if version or rows or deleted:
                 yield Ask(partitions[0], LearnGroups(partitions, rows, deleted, version))
@@ -70,6 +74,14 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
             home.miss(partitions)
             silent = True
     return silent
+
+
+def _all_groups(core: Core) -> tuple[int, tuple[GroupRow, ...]]:
+    """All groups, and the time, as of one moment between two commits: what is made later has a version that is not lower.
+
+    Otherwise a group whose commit was under way would be left out, and be older than the word that there is no such group.
+    """
+    return core.clock(), tuple(own.row for own in core.memory(GroupMemory).groups.values())
 
 
 # --- Who has what -----------------------------------------------------------------------------------------------------
@@ -91,7 +103,7 @@ def asking(core: Core) -> Procedure[None]:
             found: tuple[PlacedPosition, ...] = yield Ask(partitions[0], ReadPositions(partitions, names))
         except Unavailable:
             continue
-        core.commit(partial(_plan_heard, core, names, partitions, found))
+        core.commit(partial(plan_heard, core, names, partitions, found))
     if names:
         core.commit(partial(_plan_agree, core, names))
 
@@ -102,7 +114,7 @@ def _asked_about(core: Core) -> tuple[str, ...]:
     return tuple(name for name, own in tuple(known.items()) if unknown or own.has_members)
 
 
-def _plan_heard(
+def plan_heard(
     core: Core, names: Sequence[str], partitions: Sequence[int], found: Sequence[PlacedPosition], draft: RequestDraft
 ) -> None:
     home = core.memory(HomeMemory)
@@ -111,8 +123,9 @@ def _plan_heard(
     if len(found) < len(names) * len(partitions):
         draft.applies.append(partial(home.miss, partitions))
         return
-    unknown = home.unknown.intersection(partitions)
-    if unknown and home.unknown == unknown:
+    unknown = home.unknown.difference(*(note.heard for note in draft.noted(GroupsSoFar)))
+    draft.note(GroupsSoFar).heard.update(partitions)
+    if unknown and unknown.issubset(partitions):
         for name in names:
             _settle(core, draft, name)
     draft.applies.append(partial(home.unknown.difference_update, partitions))

@@ -33,6 +33,8 @@ class FeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One more than the last number that retention removed."""
     end: int
     """The visible sequence: the last number there is."""
+    stream: memoryview | None = None
+    """The table as an Arrow stream, if that is made already; over the network nobody asks."""
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,10 +189,15 @@ async def send_pieces(
     await stream(desk, exchange, pieces, media_type=media_type, headers=headers)
 
 
-async def send_arrow(desk: Desk, exchange: Exchange, table: pa.Table, *, headers: Headers = ()) -> None:
-    """The table as an Arrow stream: its length is known, so it goes out without another copy."""
+async def send_arrow(
+    desk: Desk, exchange: Exchange, table: pa.Table, *, made: memoryview | None = None, headers: Headers = ()
+) -> None:
+    """The table as an Arrow stream: its length is known, so it goes out without another copy. It may be `made` already."""
     small = is_small(table)
-    body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
+    if made is not None:
+        body = made
+    else:
+        body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
     if accepted_encoding(exchange.header(b"accept-encoding")) is None:
         await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)
         return

@@ -27,6 +27,15 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 _OK, _FAILED = 200, 503
 _LEAST, _MOST = ("restante_health_score",), ("restante_health_state", "restante_health_value")
 """Figures of which the worst counts, and not the sum."""
+_OF_DOORS = frozenset(
+    {
+        "restante_requests_total",
+        "restante_request_duration_seconds",
+        "restante_received_bytes_total",
+        "restante_sent_bytes_total",
+    }
+)
+"""What is counted where clients are connected."""
 _SUMMED = ("accepted", "collected", "waiting", "commits", "requests", "failures", "connections")
 _AVERAGED = ("commit_ms", "request_ms")
 
@@ -166,11 +175,26 @@ async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> 
 
 
 async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, own: bytes) -> None:
+    """What shards count, and what doors count of requests: a shard is asked by doors alone."""
     answers = await _asked(upstreams, exchange)
     if any(status != _OK for status, _ in answers):
         raise Unavailable("A shard does not tell its metrics. Ask again.")
-    text = joined_metrics([own, *(body for _, body in answers)])
+    await answer_metrics(exchange, joined_metrics([own, *(_less(body, _OF_DOORS) for _, body in answers)]))
+
+
+async def answer_metrics(exchange: Exchange, text: bytes) -> None:
     await exchange.answer(_OK, text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _less(text: bytes, families: frozenset[str]) -> bytes:
+    """Metrics without those of some families."""
+    lines, family = [], ""
+    for line in text.decode().splitlines():
+        if line.startswith("#"):
+            family = line.split(" ", 3)[2]
+        if family not in families:
+            lines.append(line)
+    return "\n".join(lines).encode()
 
 
 def joined_metrics(texts: Sequence[bytes]) -> bytes:

@@ -130,15 +130,18 @@ def _has_changes(answer: NextAnswer) -> bool:
 
 async def _looked(lines: ShardLines, parts: Mapping[int, ReadNext], caller: Grant) -> dict[int, NextAnswer]:
     asked = (lines.call(shard, part, caller) for shard, part in parts.items())
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    stale = [outcome for outcome in outcomes if isinstance(outcome, GenerationStale)]
-    for outcome in outcomes:
+    return _answers(dict(zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True)))
+
+
+def _answers(outcomes: Mapping[int, NextAnswer | BaseException]) -> dict[int, NextAnswer]:
+    """What shards answered; or what went wrong, and of what is stale all of it."""
+    stale = [outcome for outcome in outcomes.values() if isinstance(outcome, GenerationStale)]
+    for outcome in outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, GenerationStale):
             raise outcome
     if stale:
         raise _all_stale(stale)
-    answers = [outcome for outcome in outcomes if isinstance(outcome, NextAnswer)]
-    return dict(zip(parts, answers, strict=True))
+    return {shard: outcome for shard, outcome in outcomes.items() if isinstance(outcome, NextAnswer)}
 
 
 def _all_stale(errors: Sequence[GenerationStale]) -> GenerationStale:
@@ -160,7 +163,7 @@ async def _first(
     try:
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            found.update({waits[one]: one.result() for one in done})
+            found.update(_answers({waits[one]: one.exception() or one.result() for one in done}))
             if any(_has_changes(found[waits[one]]) for one in done):
                 break
     finally:

@@ -140,7 +140,8 @@ class Upstream:
                 found = await self.place.connect(protocol)
             except OSError as error:
                 if loop.time() > deadline:
-                    raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
+                    text = f"{self.name} does not answer ({error.strerror or error}). Try again."
+                    raise self.place.away(text) from error
             else:
                 return found
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -260,9 +261,16 @@ async def _pass_back(connection: UpstreamAnswer, exchange: Exchange, send: Send)
     await send({"type": "http.response.body", "body": b""})
 
 
-async def fetch(upstream: Upstream, exchange: Exchange, path: bytes | None = None) -> tuple[int, bytes]:
-    """The status and the body of what a shard answers to a request without a body, or to the same for another path."""
+async def fetch(
+    upstream: Upstream, exchange: Exchange, path: bytes | None = None, header: bytes = b""
+) -> tuple[int, bytes]:
+    """The status and the body of what a shard answers to a request without a body, or to the same for another path.
+
+    `header` is one more line.
+    """
     head = head_bytes(exchange)
+    if header:
+        head = head.removesuffix(b"\r\n") + header + b"\r\n\r\n"
     if path is not None:
         _, _, rest = head.partition(b"\r\n")
         head = b"GET %b HTTP/1.1\r\n%b" % (path, rest)

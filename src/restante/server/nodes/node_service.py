@@ -60,7 +60,7 @@ class NodeService(DoorService):
         seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
         lines = NodeLines(seats)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
-        host = NodeShardHost(settings, url, home, places, carrier)
+        host = NodeShardHost(settings, url, home, places, carrier, seats)
         self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
         self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
         self.seats = seats

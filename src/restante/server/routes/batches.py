@@ -41,6 +41,8 @@ class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     id: UuidText | None = None
     """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""
+    request_id: UuidText | None = None
+    """A UUID in place of `id`, from which the hub makes the id: the same call again opens nothing more."""
     key: Annotated[str, Meta(min_length=1, max_length=BATCH_KEY_CHARACTERS_MAX)] | None = None
     """The caller's own name for it."""
     unique: bool = False
@@ -67,8 +69,9 @@ class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 async def open_batch(desk: Desk, exchange: Exchange) -> None:
     said = msgspec.structs.asdict(await read_request(desk, exchange, OpenBatchBody))
-    own = said.pop("id")
-    call = OpenBatch(**said, batch_id=None if own is None else check_batch_id(own, field="id"))
+    for field in ("id", "request_id"):
+        said[field] = None if said[field] is None else check_batch_id(said[field], field=field)
+    call = OpenBatch(batch_id=said.pop("id"), **said)
     # It may tell a secret.
     await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 

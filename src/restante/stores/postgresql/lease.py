@@ -58,6 +58,10 @@ class Lease:
         if running_seconds() >= self._until:
             raise NotOwner("This hub could not renew its lease of the store in time. It goes on when it can.")
 
+    def seconds_left(self) -> float:
+        """How long what is ours may be answered for, if it is renewed no more."""
+        return 0.0 if self.lost is not None else round(max(0.0, self._until - running_seconds()), 3)
+
     def close(self) -> None:
         """Let go of the lease, so that the next owner need not wait."""
         self._ending.set()

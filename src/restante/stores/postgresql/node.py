@@ -85,6 +85,9 @@ class PostgresqlNode:
     def tell(self, about: bytes) -> None:
         self._lease.about = about
 
+    def lease_seconds(self) -> float:
+        return self._lease.seconds_left()
+
     def require(self) -> None:
         self._lease.require()
 

@@ -124,6 +124,9 @@ class ShardStore(StoreReads):
     def require_owned(self) -> None:
         self._lease.require()
 
+    def lease_seconds(self) -> float | None:
+        return self._lease.seconds_left()
+
     def checkpoint(self) -> None:
         """The server tidies up by itself."""
 

@@ -24,7 +24,7 @@ from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.backup import CutLapses
-from restante.ports.store import StoreSize
+from restante.ports.store import BlobPlace, StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
 from restante.stores.sqlite.cut import FolderCut
@@ -159,6 +159,9 @@ class SqliteStore:
     def blob_size(self, blob: BlobKey) -> int:
         return self._lookups.blob_size(blob)
 
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        return self._lookups.blob_place(blob)
+
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
 
@@ -191,6 +194,9 @@ class SqliteStore:
 
     def require_owned(self) -> None:
         """The lock of the folder lasts as long as the process."""
+
+    def lease_seconds(self) -> float | None:
+        return None
 
     def checkpoint(self) -> None:
         """Transfer the log and the journal into the database, and remove the files whose blobs are dropped."""
