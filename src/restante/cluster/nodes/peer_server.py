@@ -21,6 +21,7 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.errors import RestanteError
 
 _log = logging.getLogger("restante.cluster")
@@ -35,13 +36,17 @@ Welcome: TypeAlias = Callable[[Purpose, int], "Taker | bool"]
 class PeerServer:
     """Listens on a socket until it is closed."""
 
-    def __init__(self, bound: socket.socket, secret: bytes, welcome: Welcome) -> None:
+    def __init__(self, bound: socket.socket, trust: PeerTrust, welcome: Welcome) -> None:
         self._bound = bound
-        self._made = partial(_Stranger, secret, welcome, set())
+        self._tls = trust.called
+        self._made = partial(_Stranger, trust.secret, welcome, set())
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._server = await asyncio.get_running_loop().create_server(self._made, sock=self._bound)
+        patience = None if self._tls is None else _GREETING_SECONDS
+        self._server = await asyncio.get_running_loop().create_server(
+            self._made, sock=self._bound, ssl=self._tls, ssl_handshake_timeout=patience
+        )
 
     def close(self) -> None:
         if self._server is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, decode_about
 from restante.cluster.nodes.peer_connection import connect_peer
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.hub.door.in_process import InProcess
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeRow, StoreSurvey
@@ -41,7 +42,7 @@ class NodeSeat(NamedTuple):
 class ShardSeats:
     """Used in one event loop."""
 
-    def __init__(self, ranges: Ranges, secret: bytes) -> None:
+    def __init__(self, ranges: Ranges, trust: PeerTrust) -> None:
         self.ranges = ranges
         self.own: dict[int, ServedShard] = {}
         """Those that this node serves now."""
@@ -49,7 +50,7 @@ class ShardSeats:
         self.nodes: dict[str, NodeSeat] = {}
         self.look: Callable[[], None] = lambda: None
         """Have the store looked at soon: something is not where it was."""
-        self._secret = secret
+        self._trust = trust
         self._owners: list[str | None] = [None] * len(ranges)
         self._leading: list[set[asyncio.Transport]] = [set() for _ in ranges]
         """The connections to shards of other nodes."""
@@ -81,7 +82,7 @@ class ShardSeats:
             self.look()
             raise ConnectionRefusedError("nobody has it at the moment")
         try:
-            protocol = await connect_peer(about.peer, self._secret, purpose, shard, made)
+            protocol = await connect_peer(about.peer, self._trust, purpose, shard, made)
         except OSError:
             self.look()
             raise

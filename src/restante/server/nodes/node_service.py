@@ -16,6 +16,7 @@ from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
 from restante.cluster.nodes.node_lines import NodeCarrier, NodeLines
 from restante.cluster.nodes.peer_server import PeerServer, Taker
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.seat_directory import SeatDirectory
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.model.shards.ranges import Ranges
@@ -38,8 +39,8 @@ class NodePlan:
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout
-    secret: bytes
-    """Of the cluster."""
+    trust: PeerTrust
+    """By what nodes know one another."""
     peers: socket.socket
     """Where the others are heard."""
 
@@ -57,15 +58,15 @@ class NodeService(DoorService):
         bound: socket.socket,
         places: Mapping[KeyPath, str],
     ) -> None:
-        seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
+        seats, url = ShardSeats(plan.ranges, plan.trust), plan.about.url
         lines = NodeLines(seats)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
         host = NodeShardHost(settings, url, home, places, carrier)
-        self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
-        self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
+        self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.trust)
+        self._peers = PeerServer(plan.peers, plan.trust, self._welcome)
         self.seats = seats
         self._leaving: asyncio.Future[None] | None = None
-        directory = SeatDirectory(seats, self.keeper, plan.secret)
+        directory = SeatDirectory(seats, self.keeper, plan.trust)
         super().__init__(lines, home, settings, bound, url, places, directory=directory)
         assert isinstance(self.application, NodeApplication), "it is made of that kind"
         self.application.check_lease = self.keeper.require
