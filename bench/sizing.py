@@ -89,7 +89,7 @@ class Database:
     """What its disk takes, synced."""
     network_bytes_a_second: float
     commit_seconds: float
-    """From a shard's sending of a commit until its answer."""
+    """How long a commit may take when it is busy. What comes to a shard meanwhile shares the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,9 @@ def costs_of(shards: Mapping[str, Any], other: Mapping[str, Any]) -> Costs:
         live_push=max(connected[f"{live.WHAT}, {live.TIME}", live.DOOR] - bulk_shard - bulk_door, 0.0),
         connection_bytes=connected[f"{live.WHAT}, {live.MEMORY}", live.DOOR],
         small_store=_small_store(stored),
-        bulk_store=StoreCosts(0.0, _stored_figure(stored, store.BULK, store.TIME), _stored_figure(stored, store.BULK, store.LOG)),
+        bulk_store=StoreCosts(
+            0.0, _stored_figure(stored, store.BULK, store.TIME), _stored_figure(stored, store.BULK, store.LOG)
+        ),
     )
 
 
@@ -216,19 +218,22 @@ def main() -> None:
     parser.add_argument("--database-cores", type=int, default=32, help="of the database's machine (32)")
     parser.add_argument("--database-log", type=float, default=1e9, help="bytes a second that its disk syncs (1e9)")
     parser.add_argument("--database-network", type=float, default=1.25e9, help="bytes a second (1.25e9)")
-    parser.add_argument("--commit-seconds", type=float, default=0.004, help="of a commit, the network included (0.004)")
+    parser.add_argument(
+        "--commit-seconds", type=float, default=0.02, help="that a commit may take when all is busy (0.02)"
+    )
     parser.add_argument("--shards-run", type=Path, default=RESULTS / "shards.json")
     parser.add_argument("--other-run", type=Path, default=RESULTS / "sizing.json")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, too")
     wished = parser.parse_args()
     costs = costs_of(json.loads(wished.shards_run.read_text()), json.loads(wished.other_run.read_text()))
-    database = Database(
-        wished.database_cores, wished.database_log, wished.database_network, wished.commit_seconds
-    )
+    database = Database(wished.database_cores, wished.database_log, wished.database_network, wished.commit_seconds)
     load = Load(wished.messages, wished.bulk_share, wished.connected, wished.live_share)
     console, machine = Console(), Machine(wished.cores, wished.memory)
     console.print(_cost_table(costs), _size_table(load, costs, machine, database))
     for bulk in (False, True):
         console.print(_bound_table(machine, costs, database, bulk=bulk))
+    if wished.plot is not None:
+        _draw(wished.plot, machine, costs, database)
 
 
 def _cost_table(costs: Costs) -> Table:
@@ -275,6 +280,23 @@ def _bound_table(machine: Machine, costs: Costs, database: Database, *, bulk: bo
         cores = f"{machines * machine.cores:,}"
         table.add_row(str(machines), cores, f"{most:,.0f}", least, f"{second}, {then:,.0f}")
     return table
+
+
+def _draw(path: Path, machine: Machine, costs: Costs, database: Database) -> None:
+    """What machines carry, and where the database ends it."""
+    from bench.plots import COLOURS, plt
+
+    counts = [1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100]
+    figure, axes = plt.subplots(figsize=(7, 3.6))
+    for bulk, name, colour in ((False, "small messages", "restante"), (True, "in bulk", "postgresql")):
+        most = [min(bounds(count, machine, costs, database, bulk=bulk).values()) for count in counts]
+        axes.plot(counts, most, marker="o", markersize=3, label=name, color=COLOURS[colour])
+    axes.set(xscale="log", yscale="log", xlabel=f"machines of {machine.cores} cores", ylabel="messages a second")
+    axes.set_title("What machines on one database carry: a model", loc="left", fontsize=10)
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

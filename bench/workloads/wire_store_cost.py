@@ -40,9 +40,7 @@ class _Used:
     commits: float
 
     def since(self, before: _Used) -> _Used:
-        return _Used(
-            self.seconds - before.seconds, self.log_bytes - before.log_bytes, self.commits - before.commits
-        )
+        return _Used(self.seconds - before.seconds, self.log_bytes - before.log_bytes, self.commits - before.commits)
 
 
 def run(bench: WireBench) -> Outcome:
@@ -50,7 +48,10 @@ def run(bench: WireBench) -> Outcome:
     if not isinstance(server, Postgresql):
         return Outcome(notes=["PostgreSQL does not run here: nothing was measured"])
     outcome, url = Outcome(), new_database(server, _DATABASE)
-    with closing(Restante(bench.fresh_folder(), store=url)) as hub, driver("psycopg").connect(url, autocommit=True) as session:
+    with (
+        closing(Restante(bench.fresh_folder(), store=url)) as hub,
+        driver("psycopg").connect(url, autocommit=True) as session,
+    ):
         for name, count, work in _works(bench, hub):
             work()  # which does not count
             before = _used(server, session)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import sizing
+from bench import sizing, wire
+from bench.display import Display
+from bench.peers.postgresql import Postgresql
+from bench.server import Server
 from bench.sizing import (
     BUSY,
     PARTITIONS,
@@ -25,7 +30,9 @@ from bench.sizing import (
 )
 from bench.workloads import wire_door_live as live
 from bench.workloads import wire_store_cost as store
+from bench.workloads import workload
 from bench.workloads.wire_shards import BULK, SMALL
+from tests.bench.test_live import TINY
 
 COSTS = Costs(
     small_shard=100e-6,
@@ -124,10 +131,11 @@ def test_costs_are_those_of_the_layout_with_the_most_shards() -> None:
 
 
 def test_the_model_is_told_from_the_results_that_are_kept(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["bench.sizing"])
+    monkeypatch.setattr("sys.argv", ["bench.sizing", "--plot", str(tmp_path / "sizing.png")])
     sizing.main()
+    assert (tmp_path / "sizing.png").stat().st_size > 1_000
     told = capsys.readouterr().out
     assert "142,000 messages a second, 10,000,000 connected: a model" in told
     assert "cores of the database" in told
@@ -139,9 +147,15 @@ def test_the_model_is_told_from_the_results_that_are_kept(
 
 @pytest.mark.wire
 @pytest.mark.parametrize("name", ["wire_door_live", "wire_store_cost"])
-def test_the_workloads_measure_something(name: str, tmp_path: Path) -> None:
-    from tests.bench.test_live import _run
-
-    outcome = _run(name, tmp_path, peers=name == "wire_store_cost")
+def test_the_workloads_measure_something(name: str) -> None:
+    scale = replace(TINY, repetitions=2, one_by_one=20, connection_rounds=2, spread=500, send_recipients=50)
+    with tempfile.TemporaryDirectory(prefix="restante-bench-") as place, ExitStack() as stack:
+        folder = Path(place)
+        started: dict[str, Server] = {}
+        if name == "wire_store_cost":
+            (folder / "server").mkdir()
+            started[Postgresql.name] = stack.enter_context(closing(Postgresql(folder / "server")))
+        bench = wire.WireBench(scale, root=folder, kept=folder, display=Display(), servers=started)
+        outcome = workload(name).run(bench)
     assert outcome.figures
     assert all(found.value > 0 for _, found in outcome.figures)

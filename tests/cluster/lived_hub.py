@@ -26,9 +26,7 @@ def letters(text: str) -> list[restante.Message]:
 
 
 def begin(hub: Hub) -> Kept:
-    """Mail of which some is collected; batches open, sealed and complete; consignments open and committed; a numbered
-    producer; a group of readers.
-    """
+    """Mail of which some is collected; batches open, sealed and complete; consignments; a numbered producer; a group of readers."""
     hub.producer.send(letters("first"))
     for key in ("open", "sealed"):
         batch = hub.batches.open(key)

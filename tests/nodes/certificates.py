@@ -42,9 +42,7 @@ class Authority:
         hidden = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
         forms = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hidden)
         key_file.write_bytes(key.private_bytes(*forms))
-        return ClusterSettings(
-            certificate_file=str(certificate), key_file=str(key_file), authority_file=str(self.file)
-        )
+        return ClusterSettings(certificate_file=str(certificate), key_file=str(key_file), authority_file=str(self.file))
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         now = datetime.now(UTC)

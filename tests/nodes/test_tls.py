@@ -37,16 +37,14 @@ def trusting(cluster: ClusterSettings, secret: bytes = TRUST.secret) -> PeerTrus
 
 def test_nodes_with_certificates_are_one_hub(tmp_path: Path, authority: Authority) -> None:
     address = founded(schema_address(tmp_path))
-    nodes = [
-        ThreadedNode(address, name, tmp_path / name, trust=trusting(authority.issue(name))) for name in ("a", "b")
-    ]
+    nodes = [ThreadedNode(address, name, tmp_path / name, trust=trusting(authority.issue(name))) for name in ("a", "b")]
     try:
         wait_until(lambda: sorted(len(node.shards) for node in nodes) == [2, 2])
         for node in nodes:
             with restante.connect(node.url) as hub:
                 hub.producer.send([restante.Message(recipient=name, text=node.name) for name in NAMES])
                 hub.producer.send([restante.Message(recipient=name, data=LARGE) for name in NAMES[:8]])
-                with hub.recipient(NAMES[9]).live() as live:
+                with hub.recipient(NAMES[9]).live(after=0) as live:
                     assert next(iter(live)).text == "a"
         for name in NAMES:
             with restante.connect(nodes[0].url) as hub:
@@ -55,7 +53,7 @@ def test_nodes_with_certificates_are_one_hub(tmp_path: Path, authority: Authorit
                 assert [message.text for message in bundle.messages if message.data != LARGE] == ["a", "b"]
                 assert bundle.dequeue().messages == (4 if name in NAMES[:8] else 2)
         nodes[1].stop()
-        assert nodes[0].shards == [0, 1, 2, 3]
+        wait_until(lambda: nodes[0].shards == [0, 1, 2, 3])
     finally:
         for node in nodes:
             node.stop()

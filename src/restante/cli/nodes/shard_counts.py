@@ -105,7 +105,4 @@ def _print(place: Path | str, done: Resharded, seconds: float, *, folder: bool, 
     else:
         rows = counted(done.entries, "row")
         work = f"{rows}, {size(done.bytes)} copied" if folder else f"{rows} changed"
-        say(
-            f"{place}: {counted(done.after, 'shard')} instead of {done.before}, {work} in "
-            f"{duration(seconds)}."
-        )
+        say(f"{place}: {counted(done.after, 'shard')} instead of {done.before}, {work} in {duration(seconds)}.")

@@ -57,4 +57,6 @@ def _context(files: _Files, other: ssl.Purpose) -> ssl.SSLContext:
 
 
 def _no_passphrase() -> NoReturn:
-    raise InvalidSettings("cluster.key_file: the key has a passphrase, and nobody is there to type it. Store it without.")
+    raise InvalidSettings(
+        "cluster.key_file: the key has a passphrase, and nobody is there to type it. Store it without."
+    )

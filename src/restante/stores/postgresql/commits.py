@@ -151,9 +151,7 @@ class FencedCommits:
             return fence
 
     def cut(self, firsts: Sequence[int], changes: Changes) -> None:
-        """Cut the shards anew and change rows, in one transaction. All begin above every fence that was; nothing is committed here
-        any more.
-        """
+        """Cut the shards anew and change rows, in one transaction. All begin above every fence that was; nothing is committed here then."""
         with self._lock:
             self._require_running()
             session, fence = self._connected(), 1 + max(standing.fence for standing in self._standing.values())
