@@ -148,7 +148,7 @@ def test_the_model_is_told_from_the_results_that_are_kept(
 @pytest.mark.wire
 @pytest.mark.parametrize("name", ["wire_door_live", "wire_store_cost"])
 def test_the_workloads_measure_something(name: str) -> None:
-    scale = replace(TINY, repetitions=2, one_by_one=20, connection_rounds=2, spread=500, send_recipients=50)
+    scale = replace(TINY, one_by_one=20, connection_rounds=2, spread=500, send_recipients=50)
     with tempfile.TemporaryDirectory(prefix="restante-bench-") as place, ExitStack() as stack:
         folder = Path(place)
         started: dict[str, Server] = {}
@@ -157,5 +157,7 @@ def test_the_workloads_measure_something(name: str) -> None:
             started[Postgresql.name] = stack.enter_context(closing(Postgresql(folder / "server")))
         bench = wire.WireBench(scale, root=folder, kept=folder, display=Display(), servers=started)
         outcome = workload(name).run(bench)
-    assert outcome.figures
-    assert all(found.value > 0 for _, found in outcome.figures)
+    kept = json.loads((sizing.RESULTS / "sizing.json").read_text(encoding="utf-8"))["workloads"][name]["figures"]
+    assert {(what, found.name) for what, found in outcome.figures} == {(one["what"], one["name"]) for one in kept}
+    # So little work may take no tick of the processor's clock.
+    assert all(found.value > 0 for what, found in outcome.figures if what.endswith((store.LOG, store.SHARED)))
