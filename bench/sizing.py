@@ -141,7 +141,7 @@ def sessions(nodes: int, shards: int) -> int:
 
 def _shards(cores: float) -> int:
     """As many as it takes, and a power of two: 16 at least, as many as partitions at most."""
-    return min(PARTITIONS, max(16, 2 ** math.ceil(math.log2(max(cores, 1)))))
+    return min(PARTITIONS, max(16, 1 << math.ceil(math.log2(max(cores, 1)))))
 
 
 def bounds(
@@ -284,7 +284,9 @@ def _bound_table(machine: Machine, costs: Costs, database: Database, *, bulk: bo
 
 def _draw(path: Path, machine: Machine, costs: Costs, database: Database) -> None:
     """What machines carry, and where the database ends it."""
-    from bench.plots import COLOURS, plt
+    from matplotlib import pyplot as plt
+
+    from bench.plots import COLOURS
 
     counts = [1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100]
     figure, axes = plt.subplots(figsize=(7, 3.6))

@@ -7,7 +7,7 @@ whatever is in it; how many messages share one depends on how many come at the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,10 @@ def run(bench: WireBench) -> Outcome:
     if not isinstance(server, Postgresql):
         return Outcome(notes=["PostgreSQL does not run here: nothing was measured"])
     outcome, url = Outcome(), new_database(server, _DATABASE)
-    with (
-        closing(Restante(bench.fresh_folder(), store=url)) as hub,
-        driver("psycopg").connect(url, autocommit=True) as session,
-    ):
-        for name, count, work in _works(bench, hub):
+    with ExitStack() as stack:
+        hub = stack.enter_context(closing(Restante(bench.fresh_folder(), store=url)))
+        session = stack.enter_context(driver("psycopg").connect(url, autocommit=True))
+        for name, count, work in _works(bench, hub, stack):
             work()  # which does not count
             before = _used(server, session)
             for _ in range(bench.scale.repetitions):
@@ -77,14 +76,16 @@ def _figures(name: str, used: _Used, messages: int) -> list[tuple[str, Figure]]:
     return [(f"{WHAT}: {name}, {what}", Figure(value, unit, PLACE)) for what, (value, unit) in found.items()]
 
 
-def _works(bench: WireBench, hub: Restante) -> list[tuple[str, int, Callable[[], object]]]:
+def _works(bench: WireBench, hub: Restante, stack: ExitStack) -> list[tuple[str, int, Callable[[], object]]]:
     """What is done, how many messages that is, and how it is done once."""
-    one, many = OneByOneBare(hub.port), bare_connections(hub.port)
+    one = stack.enter_context(closing(OneByOneBare(hub.port)))
+    many = stack.enter_context(closing(bare_connections(hub.port)))
+    client = stack.enter_context(closing(RestanteClient(hub.url)))
     rounds = CONNECTIONS * bench.scale.connection_rounds
     return [
         (ONE, bench.scale.one_by_one, lambda: _small(bench, one, bench.scale.one_by_one)),
         (SMALL, rounds, lambda: _small(bench, many, rounds)),
-        (BULK, *_bulk(bench, hub)),
+        (BULK, *_bulk(bench, client)),
     ]
 
 
@@ -93,7 +94,7 @@ def _small(bench: WireBench, publishers: Driver, count: int) -> None:
     publishers.run()
 
 
-def _bulk(bench: WireBench, hub: Restante) -> tuple[int, Callable[[], object]]:
+def _bulk(bench: WireBench, client: RestanteClient) -> tuple[int, Callable[[], object]]:
     recipients, count = recipient_names(bench.scale.send_recipients), bench.scale.spread
-    sending = contenders.publish("restante", RestanteClient(hub.url), bench.mail, lambda: recipients, count)
+    sending = contenders.publish("restante", client, bench.mail, lambda: recipients, count)
     return count, lambda: sending.measure(sending.prepare())

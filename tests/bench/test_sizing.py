@@ -126,7 +126,8 @@ def test_costs_are_those_of_the_layout_with_the_most_shards() -> None:
     assert found.bulk_door == pytest.approx(4e-4)
     assert found.live_push == pytest.approx(1e-4)
     assert found.connection_bytes == 24_000
-    assert found.small_store == StoreCosts(pytest.approx(80e-6), pytest.approx(20e-6), 700.0)
+    assert (found.small_store.commit, found.small_store.message) == pytest.approx((80e-6, 20e-6))
+    assert found.small_store.log_bytes == 700
     assert found.bulk_store == StoreCosts(0.0, 5e-6, 400.0)
 
 
