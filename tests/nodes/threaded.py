@@ -61,7 +61,7 @@ class ThreadedNode(ServedHub):
             url=url_of(bound), peer=peer, version="0", formats=(8,), settings="alike", since=time.time_ns() // 1_000
         )
         self.name, self.peer = name, peer
-        plan = NodePlan(shared.ranges, partial(enter_nodes, address, name, chosen), about, trust, peers)
+        plan = NodePlan(*shared, partial(enter_nodes, address, name, chosen), about, trust, peers)
         self.unmade = _Unmade(lambda: NodeService(plan, folder, chosen, bound, {}), about.url)
         super().__init__(self.unmade)
 

@@ -94,7 +94,7 @@ def _plan(settings: Settings, trust: PeerTrust, bound: socket.socket, tokens: st
         since=time.time_ns() // 1_000,
     )
     enter = partial(enter_nodes, settings.store_url, settings.cluster.node, settings)
-    return NodePlan(shared.ranges, enter, about, trust, peers)
+    return NodePlan(shared.ranges, shared.key, enter, about, trust, peers)
 
 
 def _named(settings: Settings, bound: socket.socket) -> str:

@@ -36,6 +36,8 @@ class NodePlan:
     """What a node is among the others."""
 
     ranges: Ranges
+    key: int
+    """Of all hashes of the store."""
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout
@@ -67,7 +69,7 @@ class NodeService(DoorService):
         self.seats = seats
         self._leaving: asyncio.Future[None] | None = None
         directory = SeatDirectory(seats, self.keeper, plan.trust)
-        super().__init__(lines, home, settings, bound, url, places, directory=directory)
+        super().__init__(lines, home, settings, bound, url, places, directory=directory, key=plan.key)
         assert isinstance(self.application, NodeApplication), "it is made of that kind"
         self.application.check_lease = self.keeper.require
 
