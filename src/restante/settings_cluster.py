@@ -1,4 +1,4 @@
-"""What is decided of a node: its name, where the others reach it, and by what they know one another."""
+"""The settings of a node: its name, where the others reach it, and the files by which they know one another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class ClusterSettings(Section, frozen=True, kw_only=True):
     """One of several nodes on one database. Without a name the hub is alone."""
 
     node: str | None = None
-    """What this node is called; no other one is."""
+    """The name of this node; no other one has it."""
     listen: str = "127.0.0.1:8472"
     """Where the other nodes reach this one: an address and a port of this machine."""
     advertise: str | None = None

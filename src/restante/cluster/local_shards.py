@@ -77,7 +77,7 @@ class LocalShards(ShardHubs):
             self._kept = kept.pop_all()
 
     def backup(self) -> JointStream:
-        """Of one moment: nobody commits anything."""
+        """A backup of one moment: nobody commits anything."""
         return JointStream(self)
 
 

@@ -32,7 +32,7 @@ _LOOK_AGAIN_SECONDS = 0.5
 _NEVER_SECONDS = 3600.0
 _DOWN_SECONDS = 2.0
 _LOST_SECONDS = 30.0
-"""For so long nobody asks at an address that never answered: it may be one that only nodes can reach."""
+"""The time for which nobody asks at an address that never answered: it may be one that only nodes can reach."""
 _BY_NAME = ("recipients", "groups")
 _BY_ID = ("batches", "consignments")
 _NOT_OWNER, _UNAVAILABLE = 421, 503
@@ -107,7 +107,7 @@ class HubPlaces:
         return up or turns[0]
 
     def heard(self, place: HubAddress, reply: Reply) -> None:
-        """What came of a request there."""
+        """Hear what came of a request there."""
         if isinstance(reply, Failure):
             self._failed(place)
         elif reply.status == _NOT_OWNER:
@@ -119,7 +119,7 @@ class HubPlaces:
             self._down.pop(place.url, None)
 
     def learn(self, reply: Reply) -> None:
-        """What came of reading the map."""
+        """Learn from what came of reading the map."""
         if not isinstance(reply, Response):
             return
         if reply.status != 200:
@@ -172,7 +172,7 @@ class HubPlaces:
         self._look_soon()
 
     def _pass_on(self, place: HubAddress) -> None:
-        """For now it refuses: the next one is asked."""
+        """Ask the next one: this one refuses for now."""
         if self.several and place == self._known[self._turn % len(self._known)]:
             self._turn += 1
 
@@ -193,7 +193,7 @@ class HubPlaces:
 
 
 def map_request(seconds: float) -> HttpRequest:
-    """What reads the map."""
+    """The request that reads the map."""
     return HttpRequest("GET", "/v1/nodes", min(seconds, _LOOK_SECONDS), headers=(("Accept", JSON),))
 
 

@@ -137,7 +137,7 @@ def _order(segment: Segment) -> Iterator[tuple[Mask, str]]:
 
 
 def _summaries(lines: DrawerArray, records: RecordArray) -> Iterator[tuple[Mask, str]]:
-    """What the directory says of a drawer is what its rows say."""
+    """Compare what the directory says of a drawer with what its rows say."""
     row, count = lines["row"], lines["count"].astype(np.int64)
     weight = np.add.reduceat(records["weight"].astype(np.uint64), row)
     yield lines["weight"] != weight, "has another weight than its messages"

@@ -30,7 +30,7 @@ class ActionPublish(PublishRequest):
         self.wanted = wanted
         self.message = message
         self.known: ActionStatus | None = None
-        """What became of one that was stored before, once it was looked up."""
+        """The status of an action that was stored before, once it was looked up."""
 
 
 def act_soon(

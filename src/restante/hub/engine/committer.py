@@ -83,7 +83,7 @@ class Committer:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
-        """What came in the last turns of each event loop; only its own thread looks there."""
+        """The requests that came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
         """About how many requests event loops have gathered."""
         self.parked = ParkedRequests[CommitRequest[Any]]()

@@ -126,7 +126,7 @@ class Core:
     shard: Shard | None = None
     """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
     clerk: Clerk = field(default_factory=OwnClerk)
-    """Who computes what filing writes."""
+    """The clerk that computes what filing writes."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)

@@ -41,7 +41,7 @@ from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
-"""So many fresh runs of a partition are merged when others have enough."""
+"""The number of fresh runs of a partition that are merged when others have enough."""
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
@@ -149,7 +149,7 @@ def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: 
 
 
 def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> _Swap:
-    """What writes a shelf of one segment and swaps the run rows."""
+    """Plan a commit that writes a shelf of one segment and swaps the run rows."""
     blob = partition.take_blob()
     place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
     row = RunRow(
@@ -297,7 +297,7 @@ def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]
 
 
 def _check_directories(runs: Sequence[Run]) -> None:
-    """What is not in the directories would be left out of the shelf."""
+    """Check that the directories have everything: what is not in them would be left out of the shelf."""
     for run in runs:
         for stored in run.segments:
             damaged = stored.segment.damaged

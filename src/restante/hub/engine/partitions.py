@@ -1,4 +1,4 @@
-"""What the hub remembers of each partition, and how that is loaded from a store."""
+"""The memory of each partition, and how it is loaded from a store."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FORMAT_VERSION = 8
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
-"""So many fingerprints are looked up one by one before they are sorted into the arrays."""
+"""The number of fingerprints that are looked up one by one before they are sorted into the arrays."""
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
-    """What is fixed when a store is created."""
+    """The facts that are fixed when a store is created."""
 
     format: int
     partition_count: int

@@ -27,7 +27,7 @@ N = TypeVar("N", bound="Note")
 
 
 class Note:
-    """What one subject keeps about a commit while it is planned. A draft has its own, which the plan takes over."""
+    """The notes of one subject about a commit while it is planned. A draft has its own, which the plan takes over."""
 
     def take_over(self, later: Self) -> None:
         """Add what a later draft of the same commit noted."""
@@ -63,7 +63,7 @@ class CommitPlan:
             self._fetched = {entry: found.get(entry) for entry in entries}
 
     def stored(self, entry: EntryKey) -> bytes | None:
-        """What the store has, as of the last commit."""
+        """The value that the store has, as of the last commit."""
         return self._fetched[entry] if entry in self._fetched else self.store.get(*entry)
 
     def draft(self) -> RequestDraft:
@@ -117,7 +117,7 @@ class CommitPlan:
 
 
 class RequestDraft:
-    """What one request would do. Reading sees the store, the plan so far, and its own puts."""
+    """The changes that one request would make. Reading sees the store, the plan so far, and its own puts."""
 
     def __init__(self, plan: CommitPlan) -> None:
         self._plan = plan
@@ -163,7 +163,7 @@ class RequestDraft:
         return entry in self.entries or entry in self._plan.changes.entries
 
     def pending_value(self, entry: EntryKey) -> bytes | None:
-        """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
+        """The value that this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
         for entries in (self.entries, self._plan.changes.entries):
             if entry in entries:
                 return entries[entry]

@@ -11,8 +11,8 @@ import numpy as np
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core
-from restante.hub.feed.feed_rows import Span
 from restante.limits import COMMIT_FEW_BYTES_MAX
+from restante.model.feed.span_rows import Span
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.merge import DrawerStretch

@@ -146,7 +146,7 @@ def reset_position(core: Core, call: ResetPosition, _: Grant) -> Checkpointed:
 
 
 def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:
-    """What tells the new position when the commit is planned. A time is looked up before."""
+    """The function that tells the new position when the commit is planned. A time is looked up before."""
     if isinstance(call.to, datetime):
         position = position_at(core, call.partition, call.to)
         return lambda _: position

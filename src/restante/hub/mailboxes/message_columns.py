@@ -33,7 +33,7 @@ _ROWS_JOINED = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What has become of neighbouring rows: an index into `STATES`, and when they were collected (or `NEVER`)."""
+    """The states of neighbouring rows: an index into `STATES`, and when they were collected (or `NEVER`)."""
 
     state: NDArray[np.int32]
     collected_at: NDArray[np.int64]

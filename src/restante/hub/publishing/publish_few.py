@@ -1,6 +1,6 @@
 """The short way to publish: a few messages that are plainly right and plainly new.
 
-Whoever is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
+One that is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
 with all the others of the commit, which gives the same result, only later. So nothing is refused or judged here.
 """
 
@@ -33,11 +33,11 @@ from restante.model.storage.segment import EncodedSegment
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32
-"""So many fingerprints are computed as a column in less time than one by one."""
+"""The number of fingerprints that are computed as a column in less time than one by one."""
 
 
 class _Bag:
-    """What one partition gets."""
+    """The messages that one partition gets."""
 
     __slots__ = ("fingerprints", "following", "given", "handful")
 
@@ -45,7 +45,7 @@ class _Bag:
         self.handful = Handful(names)
         self.fingerprints: list[int] = []
         self.given: list[int] = []
-        """Those of messages whose ids their senders gave. An id that was just made is nobody's."""
+        """The fingerprints of messages whose ids their senders gave. An id that was just made is nobody's."""
         self.following = 0
         """The number of the next message that is answered."""
 
@@ -81,7 +81,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
 
 
 def _without_actions(mail: Handed) -> Handed:
-    """What is pushed to those who are connected: actions are no mail."""
+    """The messages that are pushed to those who are connected: actions are no mail."""
     rows = [row for row, letter in enumerate(mail.letters) if letter.kind != ACTION_KIND]
     return Handed(
         [mail.letters[row] for row in rows],

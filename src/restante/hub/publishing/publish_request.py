@@ -81,7 +81,7 @@ HearRows = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
 
 
 class PublishedBeside(Protocol):
-    """What is done in the commit of a publish, if it is not refused."""
+    """The changes that are made in the commit of a publish, if it is not refused."""
 
     def check(self, draft: RequestDraft) -> Exception | None:
         """Why the publish must not be planned, as things are now."""
@@ -131,7 +131,7 @@ class PublishRequest(CommitRequest[Receipt]):
         """The digests of a numbered publish, once they were computed."""
         self.light = batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
-        """What goes with it, in its commit."""
+        """The changes that go with it, in its commit."""
         self.hear_rows: HearRows | None = None
         """A function that hears, while the publish is planned, which of its messages are new, and what their numbers are."""
         self.source: SourcedRows | None = None

@@ -45,7 +45,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(slots=True)
 class _Found:
-    """What an erasure will remove."""
+    """The messages and rows that an erasure will remove."""
 
     messages: int = 0
     waiting: int = 0

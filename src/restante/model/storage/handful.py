@@ -90,7 +90,7 @@ _Row = tuple[bytes, int, int, int, int, int, int, int, bytes, bytes]
 """Id, expiry, time of publishing, place, weight, document type, media type, flags, data, properties."""
 
 _Drawer = tuple[int, int, bytes, int, int, list[_Row]]
-"""What is alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
+"""The values that are alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
 
 
 class Handful:

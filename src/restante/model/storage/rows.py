@@ -216,11 +216,11 @@ def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers
 
 
 FEW_NAMES = 64
-"""So few names are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
+"""The number of names that are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
 
 
 def row_bytes(rows: StoredRows) -> NDArray[np.int64]:
-    """What each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
+    """The bytes that each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
     records, cabinets = rows.records, rows.cabinets
     recipients = text_lengths(cabinets.recipient)[rows.cabinet]
     sizes: NDArray[np.int64] = records["data_length"].astype(np.int64) + records["properties_length"] + recipients

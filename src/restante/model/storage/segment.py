@@ -74,7 +74,7 @@ class EncodedSegment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What is known of a stored segment from its front."""
+    """A stored segment, as far as its front tells."""
 
     rows: int
     frame_length: int
@@ -100,7 +100,7 @@ class Segment:
         return self.ledger_length if area is Area.LEDGER else self.data_length
 
     def block_range(self, area: Area, start: int, stop: int) -> tuple[int, int, int, int]:
-        """What to read for bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
+        """The range to read for bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
         first, last = start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)
         begin = self.frame_length + (self.ledger_length if area is Area.DATA else 0)
         end = min(last * BLOCK_BYTES, self._length(area))
@@ -316,7 +316,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
 
 
 def unreadable(rows: int) -> Segment:
-    """What stands in the place of a segment whose front makes no sense: one damaged drawer, of any recipient."""
+    """The segment that stands in the place of one whose front makes no sense: one damaged drawer, of any recipient."""
     lines, empty = np.zeros(1, DRAWER), memoryview(b"")
     names, texts = Names([""], [""], [], []), strings(np.zeros(2, np.int32), b"")
     checks, damaged = np.zeros(0, np.uint64), np.ones(1, np.bool_)

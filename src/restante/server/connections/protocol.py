@@ -38,7 +38,7 @@ SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
 _SHORT_ANSWERS_MAX = 64
-"""So many answers of one connection are waited for; a client that sends more before it is answered is not read from meanwhile."""
+"""The number of answers of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -76,7 +76,7 @@ class HttpConnection(HttpToolsProtocol):
         self._admitted: AdmittedRequest | None = None
         """A request that goes the short way, until it has come whole."""
         self._short_body = b""
-        """What has come of the body of a request that goes the short way."""
+        """The body of a request that goes the short way, as far as it has come."""
         self._short_answers: deque[ShortAnswer] = deque()
         """The answers of requests that went past the application, in the order of the requests; an answer that is not there yet is waited for."""
         self._last_was_short = False
@@ -113,7 +113,7 @@ class HttpConnection(HttpToolsProtocol):
             self._remember_head(data)
 
     def _remember_head(self, data: bytes) -> None:
-        """What came last was one whole request, and nothing else."""
+        """Remember the head of what came last: it was one whole request, and nothing else."""
         if self._latest_head is not None:
             self._known_heads.remember(data, self._latest_head)
 

@@ -15,7 +15,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class PlainHead(NamedTuple):
-    """What the head of a request says that may go a short way."""
+    """The head of a request that may go a short way."""
 
     way: ShortWay
     size: int
@@ -43,7 +43,7 @@ class ShortWay(Protocol):
     """Takes requests of one route that are plainly right, without the application."""
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """What a head says; None if a request with it does not go this way. The same head says the same."""
+        """The parsed head; None if a request with it does not go this way. The same head says the same."""
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
         """Take room for a request, if there is any, and its caller may do what it asks for."""
@@ -94,7 +94,7 @@ class KnownHeads:
     def __init__(self) -> None:
         self._own = b""
         self._length = -1
-        """Of the whole request whose head was found last: most connections have one kind of request, of one length."""
+        """The length of the whole request whose head was found last: most connections have one kind of request, of one length."""
         self._latest: PlainHead | None = None
         self._heads: dict[bytes, PlainHead] = {}
         self._counting: _CountingHead | None = None
@@ -104,7 +104,7 @@ class KnownHeads:
         return bool(self._heads) or self._counting is not None
 
     def remember(self, data: bytes, head: PlainHead) -> None:
-        """What came at once was a whole request with this head."""
+        """Remember the head of a whole request that came at once."""
         own = data[: len(data) - head.size]
         if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
             return
@@ -167,7 +167,7 @@ class ShortAnswer:
         self.head = b""
         """The headers of the answer, as they are written."""
         self.body = refusal
-        """Nothing: it is not there yet."""
+        """The body, or nothing: it is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body

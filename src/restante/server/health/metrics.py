@@ -1,4 +1,4 @@
-"""What is counted, for Prometheus: base units, few labels, nothing that grows with recipients or messages.
+"""Counts for Prometheus: base units, few labels, nothing that grows with recipients or messages.
 
 Counting happens in the event loop alone, for every request; so it is plain additions, and becomes metrics only when
 somebody asks.
@@ -53,7 +53,7 @@ class Durations:
 
 
 class ApiTotals:
-    """What health asks of the requests: how many there were, how many failed, how long those took that did not wait."""
+    """The requests as health asks for them: how many there were, how many failed, how long those took that did not wait."""
 
     __slots__ = ("failures", "quick", "quick_seconds", "requests")
 

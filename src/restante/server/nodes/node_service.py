@@ -33,7 +33,7 @@ _SETTLING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is among the others."""
+    """The place of a node among the others."""
 
     ranges: Ranges
     key: int
@@ -42,7 +42,7 @@ class NodePlan:
     """Makes it one of the nodes of the store."""
     about: NodeAbout
     trust: PeerTrust
-    """By what nodes know one another."""
+    """The secret and the certificates by which nodes know one another."""
     peers: socket.socket
     """Where the others are heard."""
 
@@ -63,7 +63,7 @@ class NodeService(DoorService):
         seats, url = ShardSeats(plan.ranges, plan.trust), plan.about.url
         lines = NodeLines(seats)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
-        host = NodeShardHost(settings, url, home, places, carrier)
+        host = NodeShardHost(settings, url, home, places, carrier, seats)
         self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.trust)
         self._peers = PeerServer(plan.peers, plan.trust, self._welcome)
         self.seats = seats

@@ -64,7 +64,7 @@ class ShortRoute(ABC, Generic[R]):
     """The short way of one route, for one server. Made and used in its event loop."""
 
     route: ClassVar[Route]
-    """The route of the application that takes what this way does not. Whoever may use that one may use this one."""
+    """The route of the application that takes what this way does not. Those who may use that one may use this one."""
     status: ClassVar[int]
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
     takes_room: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class ShortRoute(ABC, Generic[R]):
         """Count what was answered in the metrics."""
 
     def shown(self, request: CommitRequest[R]) -> object:
-        """What is answered."""
+        """The answer."""
         return request.answer()
 
     def beside(self, answer: object) -> bytes:  # noqa: ARG002  # most answers have no more
@@ -124,7 +124,7 @@ class ShortRoute(ABC, Generic[R]):
         return request.answer()
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """What a head says; None if it asks for more than this way does."""
+        """The parsed head; None if it asks for more than this way does."""
         place, given = self.place(url), dict(headers)
         size = None if place is None else self.size(given)
         if place is None or size is None or not self._is_plain(headers, given):

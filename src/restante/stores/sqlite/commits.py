@@ -1,7 +1,7 @@
 """Commits: into the log and the overlay one by one, and from there into the database many at a time.
 
-Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by whoever freezes
-the overlay; the writer's lock by whoever uses the database's connection. The first is taken before the second.
+Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by the thread that
+freezes the overlay; the writer's lock by the user of the database's connection. The first is taken before the second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LogBounds(NamedTuple):
 
 LOG_BOUNDS = LogBounds()
 _RECORD_BYTES_MORE = 64 * KIB
-"""Of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
+"""The bytes of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
 
 
 class Commits:

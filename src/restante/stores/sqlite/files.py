@@ -195,7 +195,7 @@ class _OpenFile:
 
 
 def gaps(ranges: Iterable[ByteRange], size: int) -> list[ByteRange]:
-    """What lies between the ranges, which are in order, and after them up to `size`."""
+    """The gaps between the ranges, which are in order, and after them up to `size`."""
     found, at = [], 0
     for start, length in (*ranges, ByteRange(size, 0)):
         if start > at:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from restante.errors import DataDamaged
 from restante.limits import PARTITIONS_MAX
 from restante.model.storage.changes import BlobKey, Space
+from restante.ports.store import BlobPlace
 from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, ByteRange
 from restante.stores.sqlite.overlay import Overlay
@@ -84,6 +85,10 @@ class Lookups:
     def blob_size(self, blob: BlobKey) -> int:
         _, _, stored, _ = self._find_blob(blob, 0, 0)
         return stored
+
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        file, start, stored, _ = self._find_blob(blob, 0, 0)
+        return None if file is None else BlobPlace(str(self._files.path(file)), start, stored)
 
     def blobs(self, partition: int) -> list[BlobKey]:
         first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS

@@ -1,4 +1,4 @@
-"""What the log holds beyond the database, in memory, as reads need it.
+"""The rows that the log holds beyond the database, in memory, as reads need them.
 
 Commits go into the current generation. To be transferred into the database it is frozen, and a new one begins. A frozen
 generation stays in sight until the database has it, so a read that lays what it found here over what it then finds
@@ -20,7 +20,7 @@ from restante.stores.sqlite.record import BlobRow, Deeds
 from restante.stores.sqlite.writer import Transaction
 
 ROW_BYTES = 256
-"""What a row takes in memory beside its bytes, about."""
+"""The bytes that a row takes in memory beside its own, about."""
 
 
 class OverlayValue(NamedTuple):
@@ -106,7 +106,7 @@ class Generation:
 class Overlay:
     """The current generation over the frozen one, if there is one.
 
-    Whoever wants several answers of one moment holds `lock` meanwhile.
+    A reader that wants several answers of one moment holds `lock` meanwhile.
     """
 
     def __init__(self, frozen: Generation | None = None) -> None:
