@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +20,9 @@ def served(folder: Path, port: int | None, shards: int, doors: int) -> Iterator[
     counts = ("--shards", str(shards), "--doors", str(doors))
     place = ("--data", str(folder), *(() if port is None else ("--port", str(port))))
     command = (sys.executable, "-m", "restante", "serve", *place, *counts)
-    with (
-        _ended_in_order(),
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process,
-    ):
+    # A tour that is ended otherwise than by Ctrl-C must not leave its hub behind.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -34,16 +32,4 @@ def served(folder: Path, port: int | None, shards: int, doors: int) -> Iterator[
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """SIGTERM ends this program as an exception does: the hub has a session of its own, and would be left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, before)
