@@ -104,7 +104,7 @@ def lived_in(folder: Path, shards: int) -> tuple[Kept, dict[str, list[tuple[int 
         running.stop()
 
 
-@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("shards", [4, pytest.param(1, marks=pytest.mark.wire)])
 def test_a_folder_grows_into_nodes_and_back(tmp_path: Path, shell: Shell, shards: int) -> None:
     kept, before = lived_in(tmp_path / "mail", shards)
     told = [shell.run(command) for command in commands("grow")]
@@ -122,6 +122,7 @@ def test_a_folder_grows_into_nodes_and_back(tmp_path: Path, shell: Shell, shards
         finish(hub, kept)
 
 
+@pytest.mark.wire
 def test_what_went_on_in_nodes_comes_back(tmp_path: Path, shell: Shell) -> None:
     kept, _ = lived_in(tmp_path / "mail", 4)
     for command in commands("grow"):
