@@ -18,7 +18,7 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
-from restante.cluster.nodes.peer_trust import PeerTrust
+from restante.cluster.nodes.peer_trust import TLS_PATIENCE, PeerTrust
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -81,7 +81,8 @@ async def _greeted(address: str, trust: PeerTrust, purpose: Purpose, shard: int)
     try:
         async with asyncio.timeout(_GREETING_SECONDS):
             loop = asyncio.get_running_loop()
-            await loop.create_connection(lambda: caller, host.strip("[]"), int(port), ssl=trust.calling)
+            patience = {} if trust.calling is None else TLS_PATIENCE
+            await loop.create_connection(lambda: caller, host.strip("[]"), int(port), ssl=trust.calling, **patience)
             welcomed = await caller.welcomed
     except TimeoutError as error:
         _abort(caller)

@@ -8,6 +8,10 @@ from typing import NamedTuple, NoReturn
 from restante.errors import InvalidSettings
 from restante.settings_cluster import ClusterSettings
 
+GOODBYE_SECONDS = 0.2
+"""For the end of a connection in order. TLS says goodbye on both sides, and a loop that ends before that is left with its handles."""
+TLS_PATIENCE = {"ssl_shutdown_timeout": GOODBYE_SECONDS}
+
 
 class PeerTrust(NamedTuple):
     """What a node shows to others, and asks of them. The secret is proved inside of TLS, too."""

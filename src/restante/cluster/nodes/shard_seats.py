@@ -99,6 +99,11 @@ class ShardSeats:
         self._leading[shard] = {one for one in self._leading[shard] if not one.is_closing()} | {transport}
         return protocol
 
+    def close(self) -> None:
+        """Cut all connections to shards of other nodes."""
+        for shard in range(len(self.ranges)):
+            self._cut(shard)
+
     def _cut(self, shard: int) -> None:
         for transport in self._leading[shard]:
             transport.abort()

@@ -16,7 +16,7 @@ from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
 from restante.cluster.nodes.node_lines import NodeCarrier, NodeLines
 from restante.cluster.nodes.peer_server import PeerServer, Taker
-from restante.cluster.nodes.peer_trust import PeerTrust
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 from restante.cluster.nodes.seat_directory import SeatDirectory
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.model.shards.ranges import Ranges
@@ -66,7 +66,7 @@ class NodeService(DoorService):
         host = NodeShardHost(settings, url, home, places, carrier, seats)
         self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.trust)
         self._peers = PeerServer(plan.peers, plan.trust, self._welcome)
-        self.seats = seats
+        self.seats, self._trust = seats, plan.trust
         self._leaving: asyncio.Future[None] | None = None
         directory = SeatDirectory(seats, self.keeper, plan.trust)
         super().__init__(lines, home, settings, bound, url, places, directory=directory, key=plan.key)
@@ -84,6 +84,9 @@ class NodeService(DoorService):
             await asyncio.wait((keeping,))
             await self.keeper.close()
             self._peers.close()
+            self.seats.close()
+            if self._trust.called is not None:
+                await asyncio.sleep(2 * GOODBYE_SECONDS)
 
     def drain(self) -> None:
         """The shards first, while the door still answers. Told again, it ends at once."""
