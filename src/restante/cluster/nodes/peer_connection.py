@@ -18,7 +18,7 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
-from restante.cluster.nodes.peer_trust import TLS_PATIENCE, PeerTrust
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -81,8 +81,13 @@ async def _greeted(address: str, trust: PeerTrust, purpose: Purpose, shard: int)
     try:
         async with asyncio.timeout(_GREETING_SECONDS):
             loop = asyncio.get_running_loop()
-            patience = {} if trust.calling is None else TLS_PATIENCE
-            await loop.create_connection(lambda: caller, host.strip("[]"), int(port), ssl=trust.calling, **patience)
+            await loop.create_connection(
+                lambda: caller,
+                host.strip("[]"),
+                int(port),
+                ssl=trust.calling,
+                ssl_shutdown_timeout=None if trust.calling is None else GOODBYE_SECONDS,
+            )
             welcomed = await caller.welcomed
     except TimeoutError as error:
         _abort(caller)

@@ -21,7 +21,7 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
-from restante.cluster.nodes.peer_trust import TLS_PATIENCE, PeerTrust
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 from restante.errors import RestanteError
 
 _log = logging.getLogger("restante.cluster")
@@ -43,9 +43,13 @@ class PeerServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        patience = {} if self._tls is None else {**TLS_PATIENCE, "ssl_handshake_timeout": _GREETING_SECONDS}
+        tls = self._tls
         self._server = await asyncio.get_running_loop().create_server(
-            self._made, sock=self._bound, ssl=self._tls, **patience
+            self._made,
+            sock=self._bound,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _GREETING_SECONDS,
+            ssl_shutdown_timeout=None if tls is None else GOODBYE_SECONDS,
         )
 
     def close(self) -> None:

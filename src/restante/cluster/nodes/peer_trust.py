@@ -10,7 +10,6 @@ from restante.settings_cluster import ClusterSettings
 
 GOODBYE_SECONDS = 0.2
 """For the end of a connection in order. TLS says goodbye on both sides, and a loop that ends before that is left with its handles."""
-TLS_PATIENCE = {"ssl_shutdown_timeout": GOODBYE_SECONDS}
 
 
 class PeerTrust(NamedTuple):
