@@ -11,18 +11,11 @@ from enum import IntEnum
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from restante.errors import RestanteError
-from restante.model.storage.changes import BlobKey
 from restante.model.storage.joined import joined
-from restante.model.storage.merge import DrawerStretch, merged
-from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD
-from restante.model.storage.run import StoredSegment
-from restante.model.storage.segment import EncodedSegment, decode
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.helper_frames import answer_all, write_frame
-from restante.ports.clerk import SegmentPart
 
 _NICENESS = 5
 _encoder = msgspec.msgpack.Encoder()
@@ -76,13 +69,10 @@ def _join(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> list[
 
 
 def _merge(parts: Sequence[Sequence[Any]], first: int) -> list[EncodedSegment]:
-    stretches, pieces = [], []
-    for part in (SegmentPart(*fields) for fields in parts):
-        stored = StoredSegment(BlobKey(0, 0), part.base, decode(part.front, trusted=True), part.published_at)
-        stretches.append(DrawerStretch(stored, part.first, part.last))
-        records = np.frombuffer(part.records, RECORD)
-        pieces.append(SegmentPiece(stored, part.row, records, part.data, part.properties))
-    return merged(stretches, pieces, first, lambda *_: None)
+    # Arrow is loaded when larger runs are merged: most of the start of a process would be that.
+    from restante.outside.clerk_merges import merged_parts  # noqa: PLC0415
+
+    return merged_parts(parts, first)
 
 
 def _answer(line: socket.socket, question: bytes) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.clerk_process import ClerkAnswer, ClerkTask
 from restante.outside.helper_frames import read_frame, write_frame
 from restante.outside.helper_process import HelperProcess, wait_for_answer

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 10.0
 """After a process died it is not started again at once."""
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""Nothing is computed there that NumPy would do in several threads, and to start them takes as long as to load NumPy."""
 T = TypeVar("T")
 
 
@@ -126,7 +128,7 @@ def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
                 (sys.executable, "-m", module),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_ONE_THREAD},
             )
     except BaseException:
         ours.close()

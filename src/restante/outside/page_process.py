@@ -19,7 +19,7 @@ from restante.model.feed.feed import Released, published_table
 from restante.model.feed.span_rows import Choice, Rows, Span, gathered_rows, held_span, in_number_order
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.piece import SegmentPiece, check_records
-from restante.model.storage.rows import RECORD
+from restante.model.storage.row_formats import RECORD
 from restante.model.storage.run import StoredSegment
 from restante.model.storage.segment import Area, decode
 from restante.outside.helper_frames import answer_all

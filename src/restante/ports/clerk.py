@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 class SegmentPart(NamedTuple):

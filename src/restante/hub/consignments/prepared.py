@@ -72,7 +72,7 @@ from restante.model.shards.rounds import (
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key
 from restante.model.storage.run import RunState, decode_run
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 _TRIES = 3
 _ID_BYTES = 16

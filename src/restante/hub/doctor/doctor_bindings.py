@@ -27,7 +27,7 @@ from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, Apart, apart_of, decode_head, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 from restante.model.storage.partition import partition_of
-from restante.model.storage.rows import RecordArray
+from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import StoredSegment, drawer_of_rows
 
 _KEY_BYTES = 25

@@ -18,7 +18,8 @@ from restante.model.columns.hashing import text_hashes
 from restante.model.columns.texts import Texts
 from restante.model.storage.changes import BlobKey, Buffer
 from restante.model.storage.partition import partitions_of
-from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, DrawerArray, RecordArray, cabinet_hashes
+from restante.model.storage.row_formats import DrawerArray, RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, cabinet_hashes
 from restante.model.storage.run import RunRow, SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode
 

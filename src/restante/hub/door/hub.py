@@ -244,11 +244,12 @@ class OpenHub:
         numbers: ProducerNumbers | None = None,
     ) -> None:
         """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
-        if numbers is None and self.backplane.doorway is not None:
-            backplane_calls.publish_letters_soon(self._core, letters, read, partition, caller, waiter)
+        core = self._core
+        if numbers is None and core.memory(BackplaneMemory).doorway is not None:
+            backplane_calls.publish_letters_soon(core, letters, read, partition, caller, waiter)
             return
-        request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
-        self._core.committer.submit_soon(request, waiter)
+        request = publishing.plain_request(core, letters, read, caller, partition, numbers)
+        core.committer.submit_soon(request, waiter)
 
     def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let an event loop write small commits itself, where that takes little time. No interrupt may strike in it."""
@@ -261,7 +262,8 @@ class OpenHub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return bool(self._core.memory(Unfiled).overdue) or self._core.committer.full
+        core = self._core
+        return bool(core.memory(Unfiled).overdue) or core.committer.full
 
     def asks_first(self, call: Publish) -> bool:
         """Whether a publish has to ask another shard first: then not in an event loop."""

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from restante.hub.engine.live_mail import Mail
-from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow, encode_counters, run_key
+from restante.hub.engine.partitions import Partition, PartitionRow, encode_counters, run_key
 from restante.model.columns.hashing import Hashes
 from restante.model.storage.change import ChangeRecord, encode_change
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
@@ -87,10 +87,10 @@ class CommitPlan:
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
-            next_blob = self.partitions[number].next_blob
-            if counters.next_blob != next_blob:
-                counters = msgspec.structs.replace(counters, next_blob=next_blob)  # noqa: PLW2901 - the same, later
-            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counters))
+            partition = self.partitions[number]
+            if counters.next_blob != partition.next_blob:
+                counters = msgspec.structs.replace(counters, next_blob=partition.next_blob)  # noqa: PLW2901 - the same, later
+            self.changes.entries[partition.row_key] = encode_counters(counters)
         changes = self.changes
         touched = [key[0] for key in changes.entries]
         touched += [blob[0] for blob, _ in changes.blobs]

@@ -14,7 +14,7 @@ from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.merge import DrawerStretch
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD
+from restante.model.storage.row_formats import RECORD
 from restante.model.storage.run import StoredSegment, drawer_numbers
 from restante.ports.store import Store
 

@@ -53,7 +53,7 @@ from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 def large_publish(

@@ -37,7 +37,8 @@ from restante.model.storage.keys import Cabinet, cabinet_key, number_key, settle
 from restante.model.storage.merge import DrawerStretch, merged
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, SegmentRow, StoredSegment
-from restante.model.storage.segment import EncodedSegment, Segment, decode
+from restante.model.storage.segment import Segment, decode
+from restante.model.storage.segment_frame import EncodedSegment
 
 _DIGESTS_A_ROW = 1_000
 Words = NDArray[np.uint64]

@@ -22,7 +22,8 @@ from restante.model.storage.gathered import Gathered
 from restante.model.storage.head import Numbers
 from restante.model.storage.merge import DrawerStretch, cabinets_of, united
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD, TEXT_ID, RecordArray
+from restante.model.storage.row_formats import RECORD, RecordArray
+from restante.model.storage.rows import TEXT_ID
 from restante.model.storage.run import Run, StoredSegment
 
 Rows = NDArray[np.int64]

@@ -44,6 +44,10 @@ class Gate:
             self._optional = False
         return self._optional
 
+    def lets_all_in(self, now: float) -> bool:
+        """Whether nobody is asked for a token, as far as that is known without a look; by the monotonic clock."""
+        return self._tokens is None or (self._optional and self._tokens.surely_none(now))
+
     @property
     def tokens(self) -> TokenFile | None:
         """The token file that requests are checked against; None where the hub can have none."""

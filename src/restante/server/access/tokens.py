@@ -159,9 +159,10 @@ class TokenFile:
         self._current()
         return self._ever
 
-    def surely_none(self) -> bool:
-        """Whether no token was ever made here, as of a look within the last second."""
-        return not self._ever and self._problem is None and self._monotonic() - self._looked_at < _LOOK_SECONDS
+    def surely_none(self, now: float | None = None) -> bool:
+        """Whether no token was ever made here, as of a look within the last second before now."""
+        asked_at = self._monotonic() if now is None else now
+        return not self._ever and self._problem is None and asked_at - self._looked_at < _LOOK_SECONDS
 
     def version(self) -> Hashable:
         """Another value when the file has changed; None when it is not there."""

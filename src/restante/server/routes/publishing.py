@@ -55,9 +55,10 @@ def count_stored(desk: Desk, receipt: Receipt) -> None:
     if not receipt.stored:
         return  # the owner counts it when it is
     # What is answered once more was not stored once more.
-    stored = 0 if receipt.replayed else receipt.accepted
-    desk.metrics.accepted.add(stored)
-    desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
+    accepted, metrics = receipt.accepted, desk.metrics
+    stored = 0 if receipt.replayed else accepted
+    metrics.accepted.value += stored
+    metrics.duplicates.value += accepted + receipt.duplicates - stored
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})

@@ -227,7 +227,7 @@ def flush_names(folder: Path) -> None:
 
 def byte_count(parts: Iterable[Buffer]) -> int:
     """How many bytes a buffer has, also a view of wider items, whose `len` counts items."""
-    return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+    return sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
 
 
 def _blank(path: Path, live: Sequence[ByteRange]) -> None:

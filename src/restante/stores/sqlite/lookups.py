@@ -6,7 +6,7 @@ nothing was frozen between the two looks; else they are taken again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from restante.errors import DataDamaged
@@ -39,6 +39,11 @@ _T = TypeVar("_T")
 def row_id_of(blob: BlobKey) -> int:
     assert 0 <= blob.number < _NUMBERS
     return blob.partition * _NUMBERS + blob.number
+
+
+def row_ids_of(blobs: Sequence[BlobKey]) -> list[int]:
+    """The same of many, which were blobs before."""
+    return [partition * _NUMBERS + number for partition, number in blobs]
 
 
 class Lookups:
