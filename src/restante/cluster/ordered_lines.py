@@ -91,7 +91,7 @@ class _ShardOrder:
                 own.doubtful = own.doubtful or isinstance(error, OutcomeUnknown)
                 return error
             own.settle(None, error)
-        except Exception as error:  # noqa: BLE001  # whoever asked hears of it
+        except Exception as error:  # noqa: BLE001  # the one who asked hears of it
             own.settle(None, error)
         return None
 

@@ -37,11 +37,27 @@ _BY_NAME = ("recipients", "groups")
 _BY_ID = ("batches", "consignments")
 _NOT_OWNER, _UNAVAILABLE = 421, 503
 _DIGITS_MAX = 10
+_PUBLISH = "/v1/messages"
+_BODY_BYTES_MAX = 16 * 1024
+"""A larger publish is shared out by whichever node takes it: to read it here would cost more than the hop."""
 
 
 class _Problem(msgspec.Struct):
     owner: str | None = None
     partition: int | None = None
+
+
+class _Addressed(msgspec.Struct):
+    """The recipient of a message, and nothing else of it. One for several recipients has none."""
+
+    recipient: str
+
+
+class _Addresses(msgspec.Struct):
+    messages: list[_Addressed]
+
+
+_decoder = msgspec.json.Decoder(_Addresses)
 
 
 class HubPlaces:
@@ -87,10 +103,10 @@ class HubPlaces:
             self._look_at, self._looked_at = now + _REFRESH_SECONDS, now
             return True
 
-    def place_for(self, path: str) -> HubAddress:
+    def place_for(self, path: str, body: bytes | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
-            owner = self._owner_for(path)
+            owner = self._owner_for(path) if path != _PUBLISH or body is None else self._owner_of_all(body)
             if owner is not None and not self._is_down(owner):
                 return owner
         return self.any_place()
@@ -149,6 +165,17 @@ class HubPlaces:
         home = home_of_path(path, len(self._owners))
         return None if home is None else self._owners[home]
 
+    def _owner_of_all(self, body: bytes) -> HubAddress | None:
+        """The owner of all recipients of a small publish; None if there are several, which any node shares out."""
+        if len(body) > _BODY_BYTES_MAX or body[:1] != b"{":
+            return None
+        try:
+            names = {message.recipient for message in _decoder.decode(body).messages}
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        owners = {self._owners[_home(name, len(self._owners))] for name in names}
+        return owners.pop() if len(owners) == 1 else None
+
     def _usable(self, url: str | None) -> HubAddress | None:
         """An address of the map, if it can be meant for this program, and the token is as safe there as before."""
         first = self._own[0]
@@ -192,6 +219,12 @@ class HubPlaces:
         self._look_at = min(self._look_at, max(self._clock(), self._looked_at + _LOOK_AGAIN_SECONDS))
 
 
+def _home(name: str, partition_count: int) -> int:
+    from restante.model.storage.partition import partition_of  # noqa: PLC0415 - a hub with one address needs no columns
+
+    return partition_of(name, partition_count)
+
+
 def map_request(seconds: float) -> HttpRequest:
     """The request that reads the map."""
     return HttpRequest("GET", "/v1/nodes", min(seconds, _LOOK_SECONDS), headers=(("Accept", JSON),))
@@ -202,15 +235,13 @@ def home_of_path(path: str, partition_count: int) -> int | None:
     parts = path.split("/", 4)
     if len(parts) < 4 or not parts[3]:
         return None
-    from restante.model.storage.partition import partition_of  # noqa: PLC0415 - a hub with one address needs no columns
-
     kind, name = parts[2], unquote(parts[3])
     if kind == "partitions":
         known = name.isascii() and name.isdecimal() and len(name) < _DIGITS_MAX and int(name) < partition_count
         return int(name) if known else None
     if kind in _BY_NAME:
-        return partition_of(name, partition_count)
-    return partition_of(name.lower(), partition_count) if kind in _BY_ID else None
+        return _home(name, partition_count)
+    return _home(name.lower(), partition_count) if kind in _BY_ID else None
 
 
 def _is_nowhere(address: HubAddress) -> bool:
