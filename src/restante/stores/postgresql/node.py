@@ -79,11 +79,11 @@ class PostgresqlNode:
 
     def prepare(self) -> None:
         """A session that the next shard commits in: to make one may take longer than all else."""
-        session = self._reconnect()
+        made = self._reconnect()
         with self._asking:
-            session, self._spare = self._spare, session
-        if session is not None:
-            session.close()
+            before, self._spare = self._spare, made
+        if before is not None:
+            before.close()
 
     def let_go(self, shard: int) -> None:
         self.give_back([shard])
