@@ -111,7 +111,7 @@ class NodeKeeper:
         self.membership.require()
 
     def lease_seconds(self, session: str) -> float | None:
-        """What is left of the lease of a node, as far as this one knows."""
+        """The time that is left of the lease of a node, as far as this one knows."""
         if session == self.session:
             return None if self.membership is None else self.membership.lease_seconds()
         return self._silent.seconds_left(session, running_seconds())

@@ -74,7 +74,7 @@ class ShardSeats:
         return self.about(self._owners[shard])
 
     def ask_owner(self, shard: int, text: str) -> Unavailable:
-        """What is told of a shard that this node does not reach: who has it, if that is known."""
+        """The error about a shard that this node does not reach: who has it, if that is known."""
         owner = None if shard in self.own else self.owner(shard)
         if owner is None:
             return Unavailable(text)
