@@ -134,7 +134,7 @@ def inserted(broker: Broker, topic: str, count: int, address: str) -> None:
 
 @dataclass
 class Stage:
-    """What runs, and what was measured of it."""
+    """The processes that run, and what was measured of them."""
 
     broker: Broker
     served: Served
