@@ -14,7 +14,7 @@ from restante.calls.shards import LearnGroups, MovePartitions, ReadPositions
 from restante.errors import GroupUnknown, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.engine.procedures import Ask, Procedure, run
+from restante.hub.engine.procedures import Ask, Procedure
 from restante.hub.groups.group_rows import (
     have_moved,
     membership_so_far,
@@ -46,11 +46,11 @@ def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[i
 # --- What groups are --------------------------------------------------------------------------------------------------
 
 
-def tell_shards(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> None:
+def telling_all(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[None]:
     """After a commit about groups: answered when all shards know. Who is silent is told later, and the caller tries again."""
     if core.shard is None:
         return
-    if run(core, telling(core, names, deleted)):
+    if (yield from telling(core, names, deleted)):
         core.memory(GroupMemory).wake.set()
         raise Unavailable("It is decided, and some shards have not heard of it yet. Send the same again.")
 
@@ -75,11 +75,11 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
 # --- Who has what -----------------------------------------------------------------------------------------------------
 
 
-def know_holders(core: Core) -> None:
+def knowing_holders(core: Core) -> Procedure[None]:
     """Before something is decided that depends on it."""
     if core.memory(HomeMemory).unknown:
-        run(core, telling(core))
-        run(core, asking(core))
+        yield from telling(core)
+        yield from asking(core)
         require_known(core)
 
 
@@ -160,10 +160,10 @@ def _agree(core: Core, draft: RequestDraft, name: str) -> None:
 # --- Moves ------------------------------------------------------------------------------------------------------------
 
 
-def carry_moves(core: Core, name: str) -> None:
+def carrying_moves(core: Core, name: str) -> Procedure[None]:
     """Have done what was decided, as far as it can be now; the thread goes on with the rest."""
     if core.shard is not None:
-        run(core, moving(core, name))
+        yield from moving(core, name)
         if core.memory(HomeMemory).due:
             core.memory(GroupMemory).wake.set()
 
@@ -244,16 +244,12 @@ def home_patience(core: Core) -> float | None:
     return None
 
 
-def keep_home(core: Core) -> int:
+def keeping_home(core: Core) -> Procedure[int]:
     """Ask what is to be asked; gives how many groups had something to be moved."""
     if core.memory(HomeMemory).unlearned:
-        run(core, telling(core))
-    run(core, asking(core))
-    return move_all(core)
-
-
-def move_all(core: Core) -> int:
+        yield from telling(core)
+    yield from asking(core)
     names = {name for name, _ in tuple(core.memory(HomeMemory).due)}
     for name in sorted(names):
-        run(core, moving(core, name))
+        yield from moving(core, name)
     return len(names)
