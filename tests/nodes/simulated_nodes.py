@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
@@ -25,6 +25,8 @@ from restante.model.shards.ranges import even_ranges
 from restante.ports.membership import NodeRow, ShardRow, StoreSurvey
 from restante.ports.store import Store
 from restante.stores.postgresql.lease import LEASE_SECONDS, Lease
+
+T = TypeVar("T")
 
 SHARDS, PARTITIONS = 6, 12
 _BEAT_SECONDS = LEASE_SECONDS / 3
@@ -81,7 +83,7 @@ class NodeTables:
             self.shards[shard] = self.shards[shard]._replace(owner=None)
 
     def appoint(self, shard: int, session: str, heir: str | None) -> bool:
-        if self.shards[shard].owner != session:
+        if self.shards[shard].owner != session or (heir is not None and heir not in self.nodes):
             return False
         self.shards[shard] = self.shards[shard]._replace(heir=heir)
         return True
@@ -112,13 +114,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         finally:
             asyncio._set_running_loop(None)
 
-    def run_in_executor(self, _executor: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """A thread: it asks the store, which may do it while this process stands still."""
+        del executor
         future, world = self.create_future(), self.node.world
 
         def work() -> None:
             try:
-                result = function(*arguments)
+                result = func(*args)
             except Exception as error:  # noqa: BLE001  # whatever it is, who waits gets it
                 answer(partial(future.set_exception, error))
             else:
@@ -206,7 +209,7 @@ class SimulatedMembership:
         with suppress(Unavailable):
             self._asked(lambda: self._tables.leave(self.session))
 
-    def _asked(self, work: Callable[[], Any]) -> Any:
+    def _asked(self, work: Callable[[], T]) -> T:
         """May be lost before it was done, or after."""
         world = self._node.world
         self._node.reach_store()
@@ -229,7 +232,7 @@ class SimulatedMembership:
         world.later(world.delay(), partial(self._renew, sent))
 
     def _renew(self, sent: float) -> None:
-        node, world = self._node, self._node.world
+        world = self._node.world
         try:
             rows = self._asked(lambda: self._tables.beat(self.session, self.lease.about))
         except Unavailable:
@@ -318,9 +321,7 @@ class SimulatedNode:
         self.loop = SimulatedLoop(self)
         with world.at(self):
             asyncio._set_running_loop(self.loop)
-            self.keeper = NodeKeeper(
-                partial(SimulatedMembership, self), SimulatedHost(self), self.seats, about, b""
-            )
+            self.keeper = NodeKeeper(partial(SimulatedMembership, self), SimulatedHost(self), self.seats, about, b"")
             asyncio._set_running_loop(None)
         self.running = self.begin(self.keeper.run())
 

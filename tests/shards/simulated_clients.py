@@ -125,7 +125,9 @@ class Model:
 
     def ready(self, recipient: str, taken_before: set[str]) -> None:
         """Somebody was told that a peek answers messages: there were some."""
-        broken_if(not self.attempted[recipient] - taken_before, f"{recipient} was told that mail waits, and there is none")
+        broken_if(
+            not self.attempted[recipient] - taken_before, f"{recipient} was told that mail waits, and there is none"
+        )
 
     def bundle(self, recipient: str, ids: list[str]) -> None:
         """What was collected: once, attempted by somebody, and in the order of what was acknowledged first."""
@@ -275,7 +277,7 @@ class Clients(SimulatedClients):
             found = yield from self._at_home(Peek(recipient))
             if not isinstance(found, BundleAnswer):
                 self.model.empty(recipient, asked_at, found)
-                yield Rest(self.random.uniform(0.3, 2) if asked_at < CHAOS else 4)
+                yield Rest(self.random.uniform(0.3, 2) if asked_at < CHAOS else 6)
                 continue
             ids = [name_of(message) for message in to_messages(found.table)]
             self.model.leaving[recipient].update(ids)
@@ -393,5 +395,3 @@ class Clients(SimulatedClients):
 
 def hash_of(key: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{key} {number}".encode(), digest_size=4).digest(), "big")
-
-

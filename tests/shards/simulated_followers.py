@@ -26,7 +26,9 @@ _ROOM = 1_000_000
 class SimulatedLine:
     """A connection to an owner, which listens first, then looks where that is, and replays what came before."""
 
-    def __init__(self, owner: Owner, recipient: str, after: int, tell: Callable[[int, int, Message | None], None]) -> None:
+    def __init__(
+        self, owner: Owner, recipient: str, after: int, tell: Callable[[int, int, Message | None], None]
+    ) -> None:
         self._owner, self._recipient, self._tell = owner, recipient, tell
         self._queue = LiveQueue(_ROOM, _ROOM, last=2**63 - 1)
         self._arrival = 0.0
@@ -112,16 +114,16 @@ class Followers(SimulatedClients):
     def _following(self, recipient: str) -> Steps:
         inbox, line, seen = Inbox(0), None, self._seen[recipient]
         while self.world.now < CHAOS + QUIET - 1:
-            if line is None or line.over:
+            if line is None or line.over or self.world.happens(5 * self.world.losses):  # Some come and go.
                 if line is not None:
                     line.close()
                 line = self._connected(recipient, inbox)
-            yield Rest(0.5 if self.world.now < CHAOS + 10 else 4)
+            yield Rest(0.5 if self.world.now < CHAOS else 4)
             while isinstance(message := inbox.take(), Message):
                 seen.append(name_of(message))
 
     def _connected(self, recipient: str, inbox: Inbox) -> SimulatedLine | None:
-        owner = self.world.reached(self._shard_of(recipient))
+        owner = self.world.reached(self._shard_of(recipient), former=0.5)
         if owner.dead or owner.leaving or owner.asleep_until > self.world.now:
             return None
         turn = self._turns[recipient] = self._turns.get(recipient, 0) + 1

@@ -61,9 +61,7 @@ class GroupMembers(SimulatedClients):
     def _watch(self, changes: Changes) -> None:
         for (partition, space, key), value in changes.entries.items():
             if space is Space.GROUP_POSITION and key.decode() == GROUP and value is not None:
-                position, known = decode_position(value).position, self._positions[partition]
-                broken_if(known and position < known[-1][1], f"the position in partition {partition} went back")
-                known.append((self.world.now, position))
+                self._positions[partition].append((self.world.now, decode_position(value).position))
 
     def finish(self) -> None:
         for partition in range(PARTITIONS):
@@ -71,11 +69,13 @@ class GroupMembers(SimulatedClients):
             feed = owner.hub.call(ReadFeed(partition, after=0, limit=10_000))
             numbers, handled = numbers_in(feed.table), self._handled[partition]
             broken_if(set(numbers) - set(handled), f"something of partition {partition} was not handled")
+            written = [position for _, position in self._positions[partition]]
+            broken_if(written != sorted(written), f"the position in partition {partition} went back: {written}")
             for at, position in self._positions[partition]:
                 early = [number for number in numbers if number <= position and handled[number] > at]
                 broken_if(early, f"partition {partition} is at {position}, and {early} was not handled")
-            reached = self._positions[partition][-1][1] if self._positions[partition] else 0
-            broken_if(numbers and reached < numbers[-1], f"partition {partition} has a lag: {reached} of {numbers[-1]}")
+            reached, end = max([0, *(position for _, position in self._positions[partition])]), max([0, *numbers])
+            broken_if(reached < end, f"partition {partition} has a lag: {reached} of {end}")
 
     # What members do.
 
@@ -111,7 +111,7 @@ class GroupMembers(SimulatedClients):
             if (yield from self._work(member)):
                 return
             yield from self._write(member)
-            yield Rest(self.random.uniform(0.2, 0.8) if self.world.now < CHAOS + 5 else 1.5)
+            yield Rest(self.random.uniform(0.2, 0.8) if self.world.now < CHAOS else 2)
         yield from self._at_home(LeaveGroup(GROUP, member.member_id))
 
     def _beat(self, member: SimulatedMember) -> Steps:
@@ -165,10 +165,12 @@ class GroupMembers(SimulatedClients):
         return False
 
     def _handle(self, page: TakenPage) -> None:
-        place = page.holding.partition, page.holding.generation
-        for number in numbers_in(page.table):
-            broken_if(number <= self._lately.get(place, 0), f"{number} of partition {place[0]} came out of turn")
-            self._lately[place] = number
+        """Several changes may have one number: those of a bundle that was collected."""
+        place, numbers = (page.holding.partition, page.holding.generation), numbers_in(page.table)
+        turn = [self._lately.get(place, 0) + 1, *numbers]
+        broken_if(turn != sorted(turn), f"{numbers} of partition {place[0]} came out of turn")
+        self._lately[place] = numbers[-1]
+        for number in numbers:
             self._handled[place[0]].setdefault(number, self.world.now)
 
     def _write(self, member: SimulatedMember) -> Steps:

@@ -57,7 +57,9 @@ class NumberedProducers(SimulatedClients):
         broken_if(levels != sorted(levels), f"a producer of {recipient} stored something after it was taken over")
         for level in sorted(set(levels)):
             numbers = [number for own, number in found if own == level]
-            broken_if(numbers != list(range(len(numbers))), f"numbers of {recipient} are out of order, or twice: {numbers}")
+            broken_if(
+                numbers != list(range(len(numbers))), f"numbers of {recipient} are out of order, or twice: {numbers}"
+            )
             known = self._acknowledged.get((recipient, group, level), -1)
             broken_if(known >= len(numbers), f"{recipient} did not get what a producer was told is stored")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
+from typing import Protocol
 
-from tests.shards.simulated_clients import CHAOS, QUIET, Clients, Model
+from tests.shards.simulated_clients import CHAOS, QUIET, Broken, Clients, Model
 from tests.shards.simulated_followers import Followers
 from tests.shards.simulated_groups import GroupMembers
 from tests.shards.simulated_producers import NumberedProducers
@@ -23,7 +24,14 @@ class Part(Enum):
     MOVES = "a shard that moves five times"
 
 
-_CHANCES = {Part.HOME: 0.6, Part.PRODUCERS: 0.3, Part.FOLLOWERS: 0.35, Part.GROUPS: 0.25, Part.MOVES: 0.3}
+class Finishing(Protocol):
+    def finish(self) -> None:
+        """`Broken`, if something is not as it must be at the end."""
+
+
+_ON_THE_WAY = 13.0
+_LOOK_SECONDS = 4.0
+_CHANCES = {Part.HOME: 0.5, Part.PRODUCERS: 0.3, Part.FOLLOWERS: 0.3, Part.GROUPS: 0.2, Part.MOVES: 0.3}
 
 
 def parts_of(seed: int) -> frozenset[Part]:
@@ -45,11 +53,23 @@ def simulate(seed: int, *, troubles: float = 1.0, parts: Collection[Part] | None
         shard = world.random.randrange(SHARDS)
         world.later(world.random.uniform(1, CHAOS / 2), lambda: world.move_on_and_on(shard))
     world.later(CHAOS, world.heal)
-    world.run(CHAOS + QUIET)
-    model.finish()
-    for one in others:
-        one.finish()
+    come_to_rest(world, [model, *others])
     return model
+
+
+def come_to_rest(world: World, checked: Sequence[Finishing], until: float = CHAOS + QUIET) -> None:
+    """Until nothing is left to do that was begun, and nothing can arrive any more that was on its way; or the time is up."""
+    world.run(CHAOS + _ON_THE_WAY)
+    while world.now < until:
+        try:
+            for one in checked:
+                one.finish()
+        except Broken:
+            world.run(world.now + _LOOK_SECONDS)
+        else:
+            return
+    for one in checked:
+        one.finish()
 
 
 def play(seeds: Iterable[int], parts: Collection[Part] | None = None) -> None:

@@ -13,7 +13,8 @@ import random
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
+from unittest.mock import patch
 
 from restante.calls.batches import SealBatch
 from restante.calls.call import Call
@@ -24,6 +25,7 @@ from restante.errors import NotOwner, RestanteError, Unavailable
 from restante.hub.batches import batches, part_calls
 from restante.hub.batches.batches import check_id
 from restante.hub.consignments import consignments, prepared, rounds
+from restante.hub.door import open_store
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.committer import Committer
@@ -95,8 +97,25 @@ class InlineCommitter(Committer):
                 request.waiter(request)  # type: ignore[operator, misc]  # as `take` has set it
 
 
+class InlineThreads:
+    """In place of the threads that load partitions side by side: there is one thread."""
+
+    def __init__(self, _: int) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    map = staticmethod(map)
+
+
 class SimulatedHub(OpenHub):
     committer_kind = InlineCommitter
+
+    def __init__(self, store: OwnersStore, **given: Any) -> None:
+        with patch.object(open_store, "ThreadPoolExecutor", InlineThreads):
+            super().__init__(store, settings=SETTINGS, origins={}, **given)
 
     def _start_background(self) -> Tasks:
         return Tasks(self.core, ())
@@ -165,8 +184,6 @@ class Owner:
         world.leases[shard] = (self, 0)
         self.hub = SimulatedHub(
             OwnersStore(self),
-            settings=SETTINGS,
-            origins={},
             clock=self._clock,
             random=world.random.randbytes,
             shard=Shard(world.ranges()[shard], world, key=7),
@@ -218,13 +235,13 @@ class Owner:
             self.core.committer._drain()  # type: ignore[attr-defined]  # the one of the simulation
 
         def again(*_: object) -> None:
-            self.world.later(1.0, self._work)
+            self.world.later(1.0 if self.world.crashes else 2.5, self._work)
 
         self.world.start(work(), self, again, again)
 
     def _keep_groups(self) -> Work:
         """As the thread of groups does it: who stood still takes nobody for gone."""
-        if self.world.now - self._worked > 1 + HEARTBEAT:
+        if self.world.now - self._worked > 2.5 + HEARTBEAT:
             renew_all(self.core)
         self._worked = self.world.now
         end_leases(self.core)
@@ -440,10 +457,10 @@ class World:
         self._travel(asker, shard, arrive)
         self.later(_TIMEOUT, partial(answered, refuse, Silent("Nobody answered.")))
 
-    def reached(self, shard: int) -> Owner:
+    def reached(self, shard: int, former: float = 0.2) -> Owner:
         """Whom a call reaches: now and then the former owner, of whom somebody knows no better."""
-        former = self._former.get(shard) if self.happens(0.2) else None
-        return former if former is not None and not former.dead else self.owner(shard)
+        found = self._former.get(shard) if self.happens(former) else None
+        return found if found is not None and not found.dead else self.owner(shard)
 
     def are_apart(self, one: int | None, other: int | None) -> bool:
         return (one in self._apart) != (other in self._apart)

@@ -27,6 +27,7 @@ from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure
 from restante.hub.groups import shard_groups
+from restante.hub.groups.group_rows import position_so_far
 from restante.hub.publishing import producers
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.batches.batch import Counts
@@ -131,7 +132,7 @@ def _without_consignments(self: LivePost, mail: Sequence[Mail]) -> None:
 
 
 def _moved_at_any_rate(core: Core, draft: RequestDraft, name: str, move: PartitionMove) -> PositionRow:
-    before = shard_groups.position_so_far(core, draft, name, move.partition)
+    before = position_so_far(core, draft, name, move.partition)
     return _moved(core, draft, name, msgspec.structs.replace(move, generation=before.generation))
 
 
@@ -156,31 +157,31 @@ HOME, PRODUCERS = frozenset({Part.HOME}), frozenset({Part.PRODUCERS})
 FOLLOWERS, GROUPS = frozenset({Part.HOME, Part.FOLLOWERS}), frozenset({Part.GROUPS})
 
 MUTANTS = {
-    "a fence is not checked": Mutant(MemoryStore, "_require_fences", _nothing, HOME),
-    "a fence is not raised": Mutant(MemoryStore, "raise_fences", _same_fence, HOME),
-    "blob numbers are without the fence": Mutant(open_store, "_number_by_fence", _nothing, HOME),
-    "nobody looks at the lease": Mutant(simulation.OwnersStore, "require_owned", _nothing, HOME),
+    "a fence is not checked": Mutant(MemoryStore, "_require_fences", _nothing, HOME, 8),
+    "a fence is not raised": Mutant(MemoryStore, "raise_fences", _same_fence, HOME, 7),
+    "blob numbers are without the fence": Mutant(open_store, "_number_by_fence", _nothing, HOME, 7),
+    "nobody looks at the lease": Mutant(simulation.OwnersStore, "require_owned", _nothing, HOME, 38),
     "the closing of parts is not awaited": Mutant(part_calls, "closing", _not_awaited, HOME),
-    "a part reports before it applies": Mutant(batch_parts, "_is_promised", lambda *_: False, HOME),
+    "a part reports before it applies": Mutant(batch_parts, "_is_promised", lambda *_: False, HOME, 34),
     "a batch is complete too early": Mutant(batch_counts, "total_at_home", _told_early, HOME),
-    "a hold is let go by time": Mutant(prepared, "_inquiring", _impatient, HOME),
-    "a decision is forgotten": Mutant(rounds, "phase_for", _forgotten, HOME),
-    "rounds are forgotten by the next owner": Mutant(hub, "load_rounds", lambda *_: OpenRounds(), HOME),
+    "a hold is let go by time": Mutant(prepared, "_inquiring", _impatient, HOME, 80),
+    "a decision is forgotten": Mutant(rounds, "phase_for", _forgotten, HOME, 25),
+    "rounds are forgotten by the next owner": Mutant(hub, "load_rounds", lambda *_: OpenRounds(), HOME, 1),
     "holds are forgotten by the next owner": Mutant(hub, "load_prepared", _nothing, HOME),
     "work on batches is forgotten by the next owner": Mutant(
         hub, "load_part_work", lambda *_: batch_parts.PartWork(), HOME
     ),
     "explain knows nothing of what is decided": Mutant(hub, "promised_for", lambda *_: 0, HOME),
     "a number is forgotten by the next owner": Mutant(producers, "_known", _remembered, PRODUCERS),
-    "a producer that was taken over goes on": Mutant(producers, "standing", _unfenced, PRODUCERS),
-    "what is pushed is not stored yet": Mutant(Outcomes, "store", _announced_first, FOLLOWERS),
-    "a follower is taken by who has lost the lease": Mutant(OpenHub, "visible_sequence", _unlooked, FOLLOWERS),
-    "a consignment is not announced": Mutant(LivePost, "announce", _without_consignments, FOLLOWERS),
-    "a generation is not checked": Mutant(group_position, "check_generation", _nothing, GROUPS),
+    "a producer that was taken over goes on": Mutant(producers, "standing", _unfenced, PRODUCERS, 1),
+    "what is pushed is not stored yet": Mutant(Outcomes, "store", _announced_first, FOLLOWERS, 16),
+    "a follower is taken by who has lost the lease": Mutant(OpenHub, "visible_sequence", _unlooked, FOLLOWERS, 6),
+    "a consignment is not announced": Mutant(LivePost, "announce", _without_consignments, FOLLOWERS, 1),
+    "a generation is not checked": Mutant(group_position, "check_generation", _nothing, GROUPS, 12),
     "a generation is not raised": Mutant(shard_groups, "given", _given_as_before, GROUPS),
-    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS),
+    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS, 61),
     "a position is written before its page is handled": Mutant(Holdings, "take", _done_when_taken, GROUPS),
-    "a lease of a member never ends": Mutant(simulation, "end_leases", lambda _: 0, GROUPS),
+    "a lease of a member never ends": Mutant(simulation, "end_leases", lambda _: 0, GROUPS, 2),
 }
 
 

@@ -14,6 +14,7 @@ from restante.hub.engine.procedures import Procedure
 from restante.hub.groups.group_rows import (
     group_so_far,
     membership_so_far,
+    new_version,
     put_group,
     put_moved,
     row_so_far,
@@ -37,12 +38,12 @@ from restante.model.groups.group import (
     checked_wish,
     defined,
     group_key,
-    next_version,
     without_action,
 )
 from restante.model.groups.group_answers import GroupStatus
 from restante.model.groups.group_names import check_action, check_group
 from restante.model.groups.membership import without
+from restante.model.shards.group_parts import GroupCopy, encode_copy
 from restante.model.storage.changes import Space
 
 
@@ -88,11 +89,14 @@ def _plan_delete(core: Core, name: str, draft: RequestDraft) -> int:
     """Gives a version that is higher than those of the group."""
     row, membership = group_so_far(core, draft, name), membership_so_far(core, draft, name)
     put_moved(core, draft, name, without(membership, [member.member_id for member in membership.members]))
-    for partition in range(core.deed.partition_count) if core.shard is None else ():
+    for partition in range(core.deed.partition_count) if core.shard is None else (GROUPS_HOME,):
         end_partition(core, draft, partition, name)
     draft.delete(GROUPS_HOME, Space.GROUP, group_key(name))
+    version = new_version(core, draft, row)
+    if core.shard is not None:
+        draft.put(GROUPS_HOME, Space.GROUP_COPY, group_key(name), encode_copy(GroupCopy(version, None)))
     leave_group(core, draft, name)
-    return next_version(row, core.clock())
+    return version
 
 
 def pausing(core: Core, call: PauseGroup, _: Grant) -> Procedure[None]:

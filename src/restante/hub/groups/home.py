@@ -26,6 +26,7 @@ from restante.hub.groups.group_rows import (
 )
 from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory
+from restante.model.groups.group import whole_version
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import membership_of, settled
 from restante.model.groups.shares import NOBODY
@@ -60,7 +61,7 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
     home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
     for partitions in _shards(core):
         missed = home.missed(partitions)
-        version = core.clock() if missed else 0
+        version = whole_version(home.newest) if missed else 0  # before the groups are looked at: a later one is higher
         rows = tuple(own.row for name, own in tuple(known.items()) if missed or name in names)
         try:
             if version or rows or deleted:
