@@ -1,10 +1,11 @@
 """What the console costs: `python -m bench.console_cost`. It takes about eight minutes.
 
 Two questions. How long does each page take on a hub with many recipients? Each is asked several times, the list of
-recipients also when it is too old to be answered again. And what do a hundred open consoles take from a hub? Small
-publishes with and without them, in turns that are short and balanced (without, with, with, without), so that what drifts
-is the same for both. Messages a second differ by more than the cost in question; so the answer is the processor time that the hub
-takes for a message, which differs little. The processor time of a hub that does nothing else is the second witness.
+recipients also when it is too old to be answered again. And what do a hundred open consoles take from a hub? The answer is
+the processor time that a hub without other work takes with them and without: a hub that has to do as much as it can does it
+with one core, so a share of a core is that share of its throughput. Small publishes with and without them are the second
+witness, in turns that are short and balanced (without, with, with, without), so that what drifts is the same for both; equal
+turns differ by more than the cost in question.
 """
 
 from __future__ import annotations
@@ -215,9 +216,10 @@ def _measure_consoles(hub: _Hub, options: argparse.Namespace) -> float:
     own = _Followed(f"{count} mailboxes", [f"recipients/r-{number:07d}" for number in range(count)])
     time.sleep(SETTLING_SECONDS)
     alone = _share(hub, options.seconds)
+    cost = max(_measure_idle(hub, followed, alone, options.seconds) for followed in (same, own))
     for followed in (same, own):
-        _measure_idle(hub, followed, alone, options.seconds)
-    return max(_measure_busy(hub, followed, options.seconds, options.turns) for followed in (same, own))
+        _measure_busy(hub, followed, options.seconds, options.turns)
+    return cost
 
 
 @contextmanager
@@ -261,13 +263,14 @@ async def _read(reader: asyncio.StreamReader) -> None:
         pass
 
 
-def _measure_idle(hub: _Hub, followed: _Followed, alone: float, seconds: float) -> None:
+def _measure_idle(hub: _Hub, followed: _Followed, alone: float, seconds: float) -> float:
+    """The share of a core that they take, in percent."""
     with _open_consoles(hub.url, followed):
         time.sleep(2)
         share = _share(hub, 5 * seconds)
-    print(
-        f"{followed.name} take {100 * (share - alone):.2f} % of a core from an idle hub, which takes {100 * alone:.2f} %"
-    )
+    cost = 100 * (share - alone)
+    print(f"{followed.name} take {cost:.2f} % of a core from an idle hub, which takes {100 * alone:.2f} %", flush=True)
+    return cost
 
 
 def _share(hub: _Hub, seconds: float) -> float:
@@ -284,8 +287,8 @@ class _Turn(NamedTuple):
     """Of the hub's processor time for each message."""
 
 
-def _measure_busy(hub: _Hub, followed: _Followed, seconds: float, turns: int) -> float:
-    """The cost in percent: the median over the turns of what a message takes more, with consoles than without."""
+def _measure_busy(hub: _Hub, followed: _Followed, seconds: float, turns: int) -> None:
+    """What a message takes more with consoles than without: the median over the turns."""
     without: list[_Turn] = []
     beside: list[_Turn] = []
     costs = []
@@ -304,7 +307,6 @@ def _measure_busy(hub: _Hub, followed: _Followed, seconds: float, turns: int) ->
         rate, taken = (statistics.median(column) for column in zip(*found, strict=True))
         print(f"  {name:<8}{rate:>9,.0f} a second, {taken:.2f} µs of processor time each")
     print(f"  cost    {cost:+.2f} % (turns: {', '.join(f'{one:+.1f}' for one in costs)})", flush=True)
-    return cost
 
 
 def _mean(turns: Sequence[_Turn]) -> float:

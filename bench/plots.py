@@ -79,6 +79,11 @@ BATCH_SERIES = (
     ("batch stored", "MB stored", 1e-6),
     ("batch resident", "MB of memory", 1e-6),
 )
+ROOM_PANELS = (
+    ("seconds to open", 1.0, ("open_seconds", "killed_seconds")),
+    ("MB of resident memory", 1e-6, ("resident",)),
+    ("milliseconds a call", 1e3, ("publish_seconds", "single_seconds", "peek_seconds", "dequeue_seconds")),
+)
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
@@ -88,6 +93,8 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
     drawn = []
     if any(workloads.get(name, {}).get("series") for name in ("sustained", "growth", "room")):
         drawn.append(_growth(workloads, folder / "bench-growth.png"))
+    if "open_seconds" in (series := workloads.get("room", {}).get("series", {})):
+        drawn.append(_room(series, folder / "bench-room.png"))
     if any(name in workloads for name, _, _ in BARS):
         drawn.append(_bars(workloads, folder / "bench-bars.png"))
     for name, chosen, label, unit in (
@@ -193,6 +200,22 @@ def _growth(workloads: dict[str, Any], path: Path) -> Path:
     axes.yaxis.set_major_formatter(FuncFormatter(_short))
     axes.legend(frameon=False)
     return _save(figure, axes, path)
+
+
+def _room(series: dict[str, Any], path: Path) -> Path:
+    """What opening, memory and calls take, by how much is stored."""
+    figure, panels = plt.subplots(1, len(ROOM_PANELS), figsize=(9, 3), layout="constrained")
+    for axes, (label, unit, names) in zip(panels, ROOM_PANELS, strict=True):
+        for what, points in (pair for name in names for pair in series[name].items()):
+            places, values = zip(*points, strict=True)
+            axes.plot(places, [value * unit for value in values], marker="o", markersize=3, label=what)
+        axes.set_xlabel("messages stored")
+        axes.set_title(label, fontsize=9)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(_short))
+        axes.legend(frameon=False, fontsize=6)
+    return _save(figure, panels, path)
 
 
 def _bars(workloads: dict[str, Any], path: Path) -> Path:

@@ -31,6 +31,12 @@ COSTS = {
     "peek_seconds": "peek of a mailbox of 10",
     "dequeue_seconds": "dequeue",
 }
+SERIES = {
+    "open_seconds": "open",
+    "killed_seconds": "open after a kill",
+    "resident": "resident memory",
+    **COSTS,
+}
 
 
 def run(bench: Bench) -> Outcome:
@@ -49,6 +55,8 @@ def run(bench: Bench) -> Outcome:
         outcome.lines += _lines(count, found[count], base, found[base])
     if rates:
         outcome.series["growth"] = {f"{NAME}, small messages": rates}
+    for name, what in SERIES.items():
+        outcome.series[name] = {what: [(float(count), _median(probes, name)) for count, probes in found.items()]}
     return outcome
 
 
@@ -56,7 +64,8 @@ def _fill(bench: Bench, count: int) -> list[tuple[float, float]]:
     """A store of so many messages, if there is none yet; gives messages a second as it grew."""
     folder = _folder(bench, count)
     if (folder / MARKER).exists():
-        return []
+        kept = json.loads((folder / MARKER).read_text()).get("rates", [])
+        return [(published, rate) for published, rate in kept]
     (folder / "data").mkdir(parents=True)
     recipients, parcel = recipient_names(bench.scale.recipients), min(count, bench.scale.room_parcel)
     rates: list[tuple[float, float]] = []
@@ -72,7 +81,7 @@ def _fill(bench: Bench, count: int) -> list[tuple[float, float]]:
             before = now
             advance(count=parcel)
         ours.settle()
-    (folder / MARKER).write_text(json.dumps({"messages": count}))
+    (folder / MARKER).write_text(json.dumps({"messages": count, "rates": rates}))
     return rates
 
 

@@ -76,7 +76,7 @@ def found_database(url: str, settings: Settings, *, shards: int, partitions: int
 
 
 class SharedStore(NamedTuple):
-    """What is fixed in a database that nodes share."""
+    """The facts that are fixed in a database that nodes share."""
 
     ranges: Ranges
     key: int
@@ -128,7 +128,7 @@ def _postgresql() -> ModuleType:
 
 
 def store_password(settings: Settings | None) -> str | None:
-    """What the password file says, if the settings name one."""
+    """The content of the password file, if the settings name one."""
     named = settings.store_password_file if settings is not None else None
     if named is None:
         return None

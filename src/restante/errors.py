@@ -70,7 +70,7 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is wrong with one message of a send."""
+    """A fault of one message of a send."""
 
     index: int
     code: str
@@ -290,7 +290,7 @@ class ActionTaken(RestanteError):
 
 
 class ActionUnknown(RestanteError):
-    """There is no such action, or nobody does it."""
+    """The action does not exist, or nobody does it."""
 
     code = "action_unknown"
 

@@ -123,7 +123,7 @@ CONSOLE_ANSWER_BYTES_MAX = 96 * MIB
 CONSOLE_HUB_SECONDS = 30.0
 CONSOLE_STREAMS_MAX = 500
 CONSOLE_STREAM_SECONDS = 5.0
-CONSOLE_STREAM_SHARE = 0.015
+CONSOLE_STREAM_SHARE = 0.01
 CONSOLE_STREAM_SLOWED_MAX = 12
 CONSOLE_PATIENCE_SECONDS = 0.15
 CONSOLE_REMEMBERED_MAX = 256
@@ -260,9 +260,17 @@ READERS_REMEMBERED_MAX = 100
 FEED_NUMBERS_AT_ONCE = 1_000_000
 FEED_RUNS_AT_ONCE = 1_000
 FEED_FOLLOWING_TIMES = 20
-FEED_CATCHING_UP_TIMES = 2
+FEED_CATCHING_UP_TIMES = 15
+FEED_CATCHING_UP_TIMES_MIN = 2
+FEED_BUSY_SHARE = 0.25
+FEED_SHARE_SECONDS = 0.25
+FEED_CHANGES_BESIDE = 10_000
 FEED_CALL_SECONDS = 0.002
+FEED_PAGE_SECONDS = 0.0005
+FEED_BYTE_SECONDS = 5e-10
+FEED_ELSEWHERE_SHARE = 0.5
 FEED_PAUSE_SECONDS_MAX = 1.0
+FEED_TURN_SECONDS_MAX = 5.0
 FEED_BUSY_SECONDS = 0.5
 FEED_RUNS_REMEMBERED_MAX = 64
 FEED_ROWS_REMEMBERED_MAX = 2
@@ -284,12 +292,12 @@ ACTIONS_AT_ONCE_MAX = 10_000
 ACTIONS_REMEMBERED_MAX = 200_000
 """Memory knows where so many of the actions lie that were handed out or tried, and how they go."""
 RECENT_ACTIONS_MAX = 1_000
-"""So many waiting actions of each partition are kept in memory as they came, for members that keep up."""
+"""The number of waiting actions of each partition that are kept in memory as they came, for members that keep up."""
 RECENT_ACTION_BYTES_MAX = 16 * KIB
 RECENT_ACTIONS_BYTES_MAX = 32 * MIB
 """The bound for the kept actions of all partitions together."""
 FEW_ACTIONS_MAX = 200
-"""So many are handed out as values; more as columns."""
+"""The number of actions that are handed out as values; more as columns."""
 ACTION_NAMES_COUNTED_MAX = 10_000
 OUTCOMES_AT_ONCE_MAX = 10_000
 RESULT_BYTES_MAX = 64 * KIB
@@ -310,7 +318,7 @@ FRAME_HEADER_BYTES_MAX = 64 * KIB
 
 # How messages lie in the store.
 OUTCOME_SECONDS_MAX = 5.0
-"""So long callers wait for the store to say what became of a commit, before they are told that nobody knows."""
+"""The time for which callers wait for the store to say what became of a commit, before they are told that nobody knows."""
 BLOB_NUMBERS_PER_FENCE = 1 << 32
 """A blob's number begins with the fence of who wrote it, so that two owners never write one name."""
 DRAWER_MESSAGES_MAX = 10_000
@@ -356,7 +364,10 @@ BACKUP_CHUNK_BYTES = 1 * MIB
 FILING_FAN_IN = 8
 FILING_HANDFUL = 48
 FILING_FAN_IN_MAX = 64
-FILING_FEW_MESSAGES_MAX = 1_024
+FILING_FEW_MESSAGES_MAX = 4_096
+FILING_TINY_MESSAGES_MAX = 1_024
+FILING_TINY_BYTES_MAX = 128 * KIB
+RUN_KEPT_BYTES_MAX = 4 * KIB
 IDENTITIES_IN_MEMORY_MAX = 65_536
 FRONTS_MAX = 1_000_000
 FRONTS_BYTES_MAX = 256 * MIB

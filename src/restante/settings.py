@@ -1,4 +1,4 @@
-"""What an operator decides, as one frozen value.
+"""Decisions of an operator, as one frozen value.
 
 Each setting has one rule, which says in words what is allowed. The rules hold however settings are made: in Python they
 are checked here; `settings_file` applies the same ones to files and environment variables, to report all problems.
@@ -110,7 +110,7 @@ class OriginSettings(Section, frozen=True, kw_only=True):
     """Where a served hub tells which bundles were dequeued."""
 
     secret: str | None = None
-    """What signs the calls to both; by default the one that `restante origins secret` shows."""
+    """The secret that signs the calls to both; by default the one that `restante origins secret` shows."""
 
     rules = {"group": _GROUP, "content_url": _URL, "dequeued_url": _URL, "secret": _SECRET}
 
@@ -125,7 +125,7 @@ class OriginGroupSettings(Section, frozen=True, kw_only=True):
     strict_order: bool = False
     """A bundle ends before the first waiting message of another cabinet of the group."""
     live_collect: bool = False
-    """Whoever is connected may collect by saying up to which number it has got everything."""
+    """Whether clients that are connected may collect by saying up to which number they have got everything."""
 
     rules = {"strict_order": _FLAG, "live_collect": _FLAG}
 
@@ -232,8 +232,7 @@ class ActionSettings(Section, frozen=True, kw_only=True):
     """How actions are taken, and how long what became of them is told."""
 
     undeclared: Undeclared = "fail"
-    """What becomes of an action whose name no group has declared: it fails when a group comes to it, is refused at once, or
-    becomes poison."""
+    """The choice for an action whose name no group has declared: it fails when a group comes to it, is refused at once, or becomes poison."""
     expires_seconds: float = 7 * DAY_SECONDS
     """How long an action waits that does not say it itself; at most `groups.hold_seconds`."""
 
@@ -282,7 +281,7 @@ class ClusterSettings(Section, frozen=True, kw_only=True):
     """One of several nodes on one database. Without a name the hub is alone."""
 
     node: str | None = None
-    """What this node is called; no other one is."""
+    """The name of this node; no other one has it."""
     listen: str = "127.0.0.1:8472"
     """Where the other nodes reach this one: an address and a port of this machine."""
     advertise: str | None = None
@@ -319,7 +318,7 @@ class HealthBounds(Section, frozen=True, kw_only=True):
     time_in_queue: BoundSettings = _bound(200, 1_000)
     """Milliseconds from the acceptance of an action until it is begun, on average."""
     failures: BoundSettings = _bound(3, 10)
-    """What failed within a minute: commits, calls to origins, notices of batches, actions."""
+    """The failures within a minute: commits, calls to origins, notices of batches, actions."""
     time_to_do: BoundSettings = _bound(100, 200)
     """Milliseconds that an action takes, on average."""
     api_failures: BoundSettings = _bound(10, 50)
@@ -358,7 +357,7 @@ class HealthBounds(Section, frozen=True, kw_only=True):
 
 
 HEALTH_COMPONENTS = "store committer filing doors webhooks nodes origins housekeeping groups jobs"
-"""What health is told of; each is a leaf, or has leaves as its parts."""
+"""The components whose health is told; each is a leaf, or has leaves as its parts."""
 HEALTH_CHECKS = ("disk", "filing", "switch_file", "deep_write")
 """The checks of `/healthz` that can be disabled."""
 
@@ -496,5 +495,5 @@ class Settings(Section, frozen=True, kw_only=True):
 
 
 def problem_with_name(name: str) -> str | None:
-    """What is wrong with the name of an origin or an origin group."""
+    """The problem with the name of an origin or an origin group."""
     return None if _is_name(name) else f"the name {must_be(_NAME, name)}"

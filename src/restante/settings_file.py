@@ -105,14 +105,14 @@ def load(path: Path | None, environ: Mapping[str, str]) -> LoadedSettings:
 
 @dataclass(slots=True)
 class _Draft:
-    """What was given so far, where, and what is wrong with it."""
+    """The values given so far, where each stands, and what is wrong with it."""
 
     given: dict[str, Any] = field(default_factory=dict)
     places: dict[KeyPath, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def note(self, path: KeyPath, place: str) -> None:
-        """What is given at a place; the tables around it are there too, unless they were seen before."""
+        """Note a value at a place; the tables around it are there too, unless they were seen before."""
         self.places[path] = place
         for length in range(1, len(path)):
             self.places.setdefault(path[:length], place)

@@ -1,4 +1,4 @@
-"""What a setting may be, and sections of settings that are checked together."""
+"""Rules for settings, and sections of settings that are checked together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS_MAX = 80
 
 
 class Rule(NamedTuple):
-    """What a setting may be: in words, and as a test of values that have the right type."""
+    """A rule for a setting: in words, and as a test of values that have the right type."""
 
     allowed: str
     holds: Callable[[Any], bool] = lambda _: True
@@ -41,7 +41,7 @@ def types_of(section: type[Section]) -> Mapping[str, Any]:
 
 
 def problem_with(section: type[Section], name: str, value: object) -> str | None:
-    """What is wrong with a value for a setting, and what is allowed; nothing if it is right."""
+    """The problem with a value for a setting, and what is allowed; nothing if it is right."""
     rule = section.rules[name]
     try:
         right = rule.holds(msgspec.convert(value, types_of(section)[name]))

@@ -17,7 +17,7 @@ from restante.limits import BLOCK_BYTES
 from restante.model.publishing.message import Message
 from restante.model.storage.change import decode_change
 from restante.model.storage.changes import BlobKey, Changes, Space
-from restante.model.storage.rows import DRAWER, RECORD
+from restante.model.storage.row_formats import DRAWER, RECORD
 from restante.model.storage.run import RunRow, decode_run
 from restante.model.storage.segment import Area, Segment, block_checks, decode
 from restante.ports.content import Content, OriginPort

@@ -20,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 import restante
+from bench.server import LOCALHOST, free_port
 from restante.cli import app
 from restante.cli.serving import tour as tour_command
 from restante.cli.serving.tour_summary import called
@@ -30,6 +31,7 @@ from restante.samples.night_workers import ACTIONS, THINGS, NightWork
 from restante.samples.sample_night import SampleMail, play
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
+from tests.waiting import wait_until
 
 STEPS = ["publish", "pushed live", "publish a parcel again", "collect and confirm", "the late ones come", "act"]
 
@@ -52,6 +54,24 @@ def small_tour(recipients: int) -> Any:
 def test_a_tour_on_several_processes_goes_as_on_one() -> None:
     result = tour("--messages", "600", "--recipients", "30", "--shards", "2", "--doors", "1", "--json")
     assert result.exit_code == 0, result.output
+
+
+def test_a_tour_that_is_ended_by_a_signal_ends_its_processes(tmp_path: Path) -> None:
+    port = free_port()
+    options = ("--data", str(tmp_path / "data"), "--port", str(port), "--shards", "2", "--messages", "5000000")
+    with subprocess.Popen([sys.executable, "-m", "restante", "tour", *options], stdout=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: is_served(port), "the hub of the tour answers")
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        finally:
+            process.kill()
+    assert not is_served(port)
+
+
+def is_served(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOCALHOST, port)) == 0
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

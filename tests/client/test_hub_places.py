@@ -99,6 +99,27 @@ def test_what_is_about_a_partition_goes_to_its_owner() -> None:
     assert scene.to("/v1/messages") == A
 
 
+def sent_to(*recipients: str) -> bytes:
+    return msgspec.json.encode({"messages": [{"recipient": name, "text": "x"} for name in recipients]})
+
+
+def test_a_small_publish_goes_to_the_owner_of_its_recipients_if_that_is_one() -> None:
+    scene = Scene(A)
+    scene.places.learn(map_of(B, C))
+    names = [f"r{number}" for number in range(20)]
+    of_b, of_c = ([name for name in names if (partition_of(name, PARTITIONS) < 4) is first] for first in (True, False))
+
+    def to(body: bytes) -> str:
+        return scene.places.place_for("/v1/messages", body).url
+
+    assert (to(sent_to(of_b[0])), to(sent_to(*of_b)), to(sent_to(*of_c))) == (B, B, C)
+    for body in (sent_to(of_b[0], of_c[0]), sent_to(), b"ARROW1", b"{", b'{"messages": [{"recipients": ["a", "b"]}]}'):
+        assert to(body) == A
+    assert to(sent_to(of_b[0], "long" * 5_000)) == A
+    scene.heard(C, GONE)
+    assert to(sent_to(of_c[0])) == A
+
+
 def test_a_map_with_one_address_changes_nothing() -> None:
     scene = Scene(A)
     scene.places.learn(map_of("http://0.0.0.0:8470"))

@@ -60,6 +60,7 @@ class SeveralHub:
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
         place = (self._folder, self._settings, bound, self.url)
         service = DoorService(lines, *place, {}, claims, backplane=self._backplane)
+        service.be_one_of_several(self._folder, number)
         self._prepare(service, self._folder, number)
         return ServedHub(service)
 

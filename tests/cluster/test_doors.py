@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from websockets.sync.client import connect
 
 import restante
-from restante.errors import InvalidRequest
+from restante.cluster.socket_paths import short_path
+from restante.errors import BatchKeyUsed, InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
 from restante.server.doors.door_routes import choice_of
@@ -17,6 +22,7 @@ from restante.server.doors.gathered_answers import joined_metrics
 from restante.wire.publish import encode_columns
 from tests.cluster.several import SeveralHub
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 ONE_SHARD = {
     "/v1/recipients/{recipient}/peek",
@@ -127,6 +133,24 @@ def test_items_of_batches_everywhere_are_acknowledged_together(wire: Wire) -> No
     assert {own["id"] for own in answer["complete"]} == {item[:36] for item in items}
 
 
+def test_a_key_is_unique_whichever_shard_it_lies_in_and_the_same_request_opens_nothing_more(
+    several: SeveralHub, wire: Wire
+) -> None:
+    with restante.connect(several.url) as hub:
+        for number in range(8):
+            with hub.batches.open(f"night {number}", unique=True) as batch:
+                with pytest.raises(BatchKeyUsed) as used:
+                    hub.batches.open(f"night {number}", unique=True)
+                assert used.value.details["batch"] == batch.id
+    asked = {"key": "day", "unique": True, "request_id": str(uuid.uuid4())}
+    first, again = wire("POST", "/v1/batches", asked), wire("POST", "/v1/batches", asked)
+    assert (first.status, again.status) == (201, 201)
+    assert again.json() == first.json()
+    other = wire("POST", "/v1/batches", asked | {"request_id": str(uuid.uuid4())})
+    assert (other.status, other.problem["batch"]) == (409, first.json()["id"])
+    assert wire("POST", "/v1/batches", asked | {"id": first.json()["id"]}).status == 400
+
+
 def test_a_consignment_over_all_shards_is_seen_when_it_is_committed(several: SeveralHub, wire: Wire) -> None:
     everybody = [name for shard in range(4) for name in names(shard, 5)]
     opened = wire("POST", "/v1/consignments", {"key": "night", "batch": True}).json()
@@ -224,6 +248,32 @@ def test_mailboxes_are_followed_live_and_frames_are_published_through_doors(seve
             assert next(following).text == "pushed"
 
 
+def test_frames_of_one_connection_are_stored_in_the_order_sent_although_their_shard_was_away(
+    several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.cluster.ordered_lines.SHARD_PATIENCE_SECONDS", 60)
+    name, sent = names(1)[0], 60
+    with connect(several.url.replace("http", "ws") + "/v1/publish") as link:
+
+        def send(some: range) -> None:
+            for number in some:
+                message = {"recipient": name, "text": str(number)}
+                link.send(msgspec.json.encode({"number": number, "messages": [message]}).decode())
+
+        send(range(5))
+        several.stop_shard(1)
+        send(range(5, 30))
+        back = threading.Thread(target=several.start_shard, args=(1,))
+        back.start()
+        wait_until((several.folders[1] / "calls.sock").exists, "the shard takes calls")
+        send(range(30, sent))
+        answers = [msgspec.json.decode(link.recv(30)) for _ in range(sent)]
+        back.join()
+    assert [answer for answer in answers if "accepted" not in answer] == []
+    page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed").json()
+    assert [change["text"] for change in page["changes"]] == [str(number) for number in range(sent)]
+
+
 def test_the_feed_of_a_partition_is_that_of_its_shard(wire: Wire) -> None:
     name = names(3)[0]
     wire.publish({"recipient": name, "text": "fed"})
@@ -250,6 +300,27 @@ def test_figures_are_those_of_all_shards(wire: Wire) -> None:
     assert wire.get("/v1/rates").json()["seconds"] > 0
     assert wire.get("/v1/live").json() == {"clients": [], "next": None}
     assert wire.get("/v1/settings").status == 200
+
+
+def test_requests_are_counted_once_and_any_door_tells_those_of_all(several: SeveralHub, tmp_path: Path) -> None:
+    doors = sorted((tmp_path / "data").glob("door-*.sock"))
+    assert len(doors) == 2
+    for door, times in zip(doors, (3, 4), strict=True):
+        for _ in range(times):
+            asked_at(door, several.url, "/v1/recipients/ada/explain")
+    for door in doors:
+        text = asked_at(door, several.url, "/metrics").decode()
+        (line,) = (line for line in text.splitlines() if "restante_requests_total" in line and "explain" in line)
+        assert line.endswith(" 7.0")
+
+
+def asked_at(door: Path, url: str, path: str) -> bytes:
+    """What one of the doors answers."""
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(short_path(door))
+        host = url.removeprefix("http://")
+        own.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: own.recv(65_536), b""))
 
 
 def test_figures_of_several_processes_are_added_up_or_the_worst_of_them() -> None:

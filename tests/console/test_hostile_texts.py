@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
 
 import restante
+from restante import JobReport, JobRunState, RunTable
 from restante.console.pages.deeds import is_typed
 from restante.console.view.markup import at, tag
 from restante.console.web.exchanges import POLICY
 from restante.server.serve import ServedHub
 from tests.console.conftest import Guarded
-from tests.console.visiting import Browsing, SeenPage
+from tests.console.visiting import Browsing, SeenPage, served
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -45,6 +48,9 @@ PAYLOADS = (
 )
 """What people put into names to see whether it runs."""
 
+NOW = datetime.now(UTC)
+TABLE_OF = {one: RunTable(columns=(one, "figure"), rows=((one, 1),), title=one) for one in PAYLOADS}
+
 SCRIPTS = {"/console/assets/console.js"}
 
 
@@ -61,8 +67,14 @@ def check_inert(page: SeenPage) -> None:
 
 
 @pytest.fixture(scope="module")
-def littered(hub: ServedHub) -> ServedHub:
+def littered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
     """A hub where every text is hostile."""
+    with served(tmp_path_factory.mktemp("littered")) as hub:
+        _litter(hub)
+        yield hub
+
+
+def _litter(hub: ServedHub) -> None:
     with restante.connect(hub.url) as own:
         for payload in PAYLOADS:
             own.send(
@@ -81,7 +93,25 @@ def littered(hub: ServedHub) -> ServedHub:
             )
             own.batches.open(payload).seal()
             own.consignment(payload)
-    return hub
+            own.jobs.report(
+                payload,
+                JobReport(
+                    run=1, state=JobRunState.FAILED, began_at=NOW, ended_at=NOW, text=payload, table=TABLE_OF[payload]
+                ),
+            )
+            _put_group(Browsing(hub.url), payload)
+
+
+def _put_group(browser: Browsing, payload: str) -> None:
+    """A group, its action, its member and an action under way, each with the hostile name."""
+    quoted = quote(payload, safe="")
+    for method, path, body in (
+        ("PUT", f"/v1/groups/{quoted}", {"actions": [payload]}),
+        ("POST", f"/v1/groups/{quoted}/members", {"member": payload}),
+        ("POST", f"/v1/actions/{quoted}", {"concerns": payload, "data": {payload: payload}}),
+    ):
+        answer = browser.ask(method, path, json.dumps(body).encode(), {"content-type": "application/json"})
+        assert answer.status < 300, answer.body
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -92,7 +122,7 @@ def test_a_hostile_name_is_text_in_its_mailbox_and_messages(littered: ServedHub,
     check_inert(shown.page)
     assert payload.replace("\u202e", "\N{REPLACEMENT CHARACTER}").split()[0] in shown.page.text
     messages = [link for link in shown.page.links if "/messages/" in link]
-    assert len(messages) == 4
+    assert len(messages) == 5, "four messages and an action"
     for link in messages:
         message = browser.get(link)
         assert message.status == 200
@@ -100,9 +130,36 @@ def test_a_hostile_name_is_text_in_its_mailbox_and_messages(littered: ServedHub,
     check_inert(browser.get(f"/do/purge?recipient={quote(payload, safe='')}").page)
 
 
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_names_of_groups_actions_and_jobs_are_text(littered: ServedHub, payload: str) -> None:
+    browser, quoted = Browsing(littered.url), quote(payload, safe="")
+    for path in (
+        f"/groups/{quoted}",
+        f"/groups/{quoted}/poison",
+        f"/jobs/{quoted}",
+        f"/do/reset?group={quoted}",
+        f"/do/delete-group?group={quoted}",
+        f"/do/forget-job?job={quoted}",
+    ):
+        shown = browser.get(path)
+        assert shown.status == 200, path
+        check_inert(shown.page)
+        assert payload.replace("\u202e", "\N{REPLACEMENT CHARACTER}").split()[0] in shown.page.text
+
+
 def test_lists_with_hostile_names_are_inert(littered: ServedHub) -> None:
     browser = Browsing(littered.url)
-    for path in ("", "/recipients", "/recipients?order=oldest", "/batches", "/consignments", "/groups", "/live"):
+    for path in (
+        "",
+        "/recipients",
+        "/recipients?order=oldest",
+        "/batches",
+        "/consignments",
+        "/groups",
+        "/actions",
+        "/jobs",
+        "/live",
+    ):
         shown = browser.get(path)
         assert shown.status == 200
         check_inert(shown.page)

@@ -38,22 +38,8 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-_WHOLE_OVER_ALL = frozenset(
-    {
-        "test_an_invalid_message_hides_neither_conflicts_nor_mismatches",
-        "test_a_mismatch_hides_no_conflict",
-        "test_a_faulty_message_with_no_say_in_its_content_is_still_in_conflict",
-        "test_of_conflicting_publishes_at_once_exactly_one_is_stored",
-    }
-)
-"""Promises of one shard: with several, a body is whole per shard, and what a door finds wrong is told without asking the
-shards for conflicts."""
-
-
 @pytest.fixture(params=list(ENGINES))
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
-    if request.param == "doors" and request.function.__name__ in _WHOLE_OVER_ALL:
-        pytest.skip("with several shards a body is whole per shard only")
     return ENGINES[request.param](tmp_path / "data")
 
 

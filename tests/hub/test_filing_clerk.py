@@ -17,8 +17,9 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.engine.filing import file_all, file_handfuls
 from restante.limits import FILING_HANDFUL
 from restante.model.publishing.message import Message
-from restante.outside.clerk_process import read_frame, write_frame
-from restante.outside.filing_clerk import FilingClerk, _new_process
+from restante.outside.filing_clerk import MODULE, FilingClerk
+from restante.outside.helper_frames import read_frame, write_frame
+from restante.outside.helper_process import start_process
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.waiting import wait_until
@@ -93,7 +94,7 @@ def test_a_process_that_is_killed_is_missed_by_nobody(hub: OpenHub, clerk: Filin
     assert clerk.process_id is None
     assert [len(partition.runs) for partition in hub.core.partitions] == [1, 1]
     assert found(hub) == {*range(2 * FILING_HANDFUL), *range(1_000, 1_800)}
-    clerk._not_before = 0
+    clerk._process._not_before = 0
     assert begin(clerk) != process
 
 
@@ -111,13 +112,9 @@ def test_the_process_ends_with_its_hub(hub: OpenHub, clerk: FilingClerk) -> None
 
 
 def test_the_process_ends_when_nobody_can_ask_it_any_more() -> None:
-    process = _new_process()
-    assert process is not None
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert read_frame(process.stdout.fileno()) == b""
-    write_frame(process.stdin.fileno(), b"\xc1 no question")
-    assert read_frame(process.stdout.fileno()) is not None
-    process.stdin.close()
+    process, line = start_process(MODULE)
+    with line:
+        assert read_frame(line.fileno()) == b""
+        write_frame(line.fileno(), b"\xc1 no question")
+        assert read_frame(line.fileno()) is not None
     assert process.wait(30) == 0
-    process.stdout.close()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle, first_waiting
 from restante.model.storage.head import Apart, Head, NumberRange, with_apart
-from restante.model.storage.rows import BUNDLEABLE, INLINE, RECORD, RecordArray
+from restante.model.storage.row_formats import RECORD, RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE
 from tests.model.strategies import unhurried
 
 NOW = 100

@@ -15,7 +15,7 @@ from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.partition import partition_of
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter
@@ -110,6 +110,9 @@ def test_a_long_handful_has_several_blocks() -> None:
 
 def test_cabinets_whose_hashes_collide_are_left_to_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
+    monkeypatch.setattr(
+        "restante.model.storage.handful._cabinet_hash", lambda *_: 7
+    )  # what is remembered outlasts the test
     assert encoded_of([letter("ada"), letter("ben")], partition_count=1) == {0: None}
     alone = encoded_of([letter("ada"), letter("ada")], partition_count=1)[0]
     assert alone is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.model.publishing.message import Message
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from tests.model.strategies import unhurried
 from tests.model.test_handful import content, encoded_of, merged_handful
 from tests.model.test_merge import shelves_of
@@ -72,6 +72,9 @@ def test_segments_with_other_names_are_left_to_a_handful() -> None:
 
 def test_cabinets_whose_hashes_collide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
+    monkeypatch.setattr(
+        "restante.model.storage.handful._cabinet_hash", lambda *_: 7
+    )  # what is remembered outlasts the test
     ada, ben = (encoded_of([letter(name)], partition_count=1)[0] for name in ("ada", "ben"))
     assert joined([content(ada), content(ben)], [0, 1], 0) is None
     assert joined([content(ada), content(ada)], [0, 1], 0) is not None

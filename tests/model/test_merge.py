@@ -18,7 +18,7 @@ from restante.model.publishing.message import Message
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 from tests.model.strategies import messages, unhurried
 from tests.model.test_segment import Letter, Shelf, by_cabinet, cabinets_meet, laid, letter
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.model.columns.texts import Texts
+from restante.model.storage.row_formats import RECORD
 from restante.model.storage.rows import (
-    RECORD,
     Cabinets,
     Drawers,
     StoredRows,

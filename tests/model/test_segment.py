@@ -22,7 +22,8 @@ from restante.model.publishing.message import Message
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment
-from restante.model.storage.segment import EncodedSegment, decode, front_length
+from restante.model.storage.segment import decode
+from restante.model.storage.segment_frame import EncodedSegment, front_length
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, messages, names, unhurried
 

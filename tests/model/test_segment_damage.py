@@ -30,9 +30,10 @@ from restante.model.storage.catalog import mailbox
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.piece import span
-from restante.model.storage.rows import DRAWER, RECORD
+from restante.model.storage.row_formats import DRAWER, RECORD
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment
-from restante.model.storage.segment import EncodedSegment, Segment, block_checks, decode
+from restante.model.storage.segment import Segment, block_checks, decode
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, unhurried

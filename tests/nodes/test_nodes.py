@@ -12,6 +12,7 @@ import pytest
 import restante
 from restante.errors import Unavailable
 from restante.model.storage.partition import partition_of
+from restante.stores.postgresql.lease import LEASE_SECONDS
 from tests.nodes.threaded import PARTITIONS, SHARDS, ThreadedNode, founded
 from tests.postgresql_server import schema_address
 from tests.server.wire import Wire
@@ -184,6 +185,9 @@ def test_the_map_says_who_has_what_and_a_drained_node_gives_all_away(start: STAR
     assert (found["partition_count"], [own["first"] for own in found["shards"]]) == (PARTITIONS, [0, 4, 8, 12])
     assert {own["node"]: own["address"] for own in found["nodes"]} == {"a": ada.url, "b": bob.url}
     wait_until(lambda: {own["node"] for own in wire.get("/v1/nodes").json()["shards"]} == {"a", "b"})
+    leases = [own["lease_seconds"] for own in wire.get("/v1/nodes").json()["shards"]]
+    assert all(0 <= left <= LEASE_SECONDS for left in leases)
+    assert max(leases) > 0
     assert wire("POST", "/v1/nodes/nobody/drain").problem["code"] == "node_unknown"
     planned = wire("POST", "/v1/nodes/b/drain?dry_run=true").json()
     assert (planned["state"], planned["shards"]) == ("serving", bob.shards)
@@ -195,3 +199,48 @@ def test_the_map_says_who_has_what_and_a_drained_node_gives_all_away(start: STAR
     assert other.publish({"recipient": "x", "data": "x"}).status == 201
     for own in (wire, other):
         own.close()
+
+
+def test_a_hub_alone_on_a_database_tells_what_is_left_of_its_lease(tmp_path: Path) -> None:
+    with restante.open(schema_address(tmp_path)) as hub:
+        (shard,) = hub.nodes().shards
+        assert shard.lease_seconds is not None
+        assert 0 < shard.lease_seconds <= LEASE_SECONDS
+
+
+def test_a_node_that_does_not_reach_the_owner_names_it_and_a_client_goes_there(
+    start: START, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("restante.cluster.shard_lines", "restante.server.doors.upstream"):
+        monkeypatch.setattr(f"{module}.SHARD_PATIENCE_SECONDS", 1.0)
+    ada, bob = start("a"), start("b")
+    wait_until(lambda: shared_out(ada, bob))
+    bob.be_out_of_reach([ada])
+    there = next(name for name in NAMES if partition_of(name, PARTITIONS) * SHARDS // PARTITIONS in bob.shards)
+    wire = Wire(ada.url)
+    for answer in (wire.publish({"recipient": there, "data": 1}), wire.get(f"/v1/recipients/{there}/peek")):
+        assert (answer.status, answer.problem["code"], answer.problem["owner"]) == (421, "not_owner", bob.url)
+        assert answer.problem["partition"] * SHARDS // PARTITIONS in bob.shards
+    body = [{"recipient": name, "data": 1, "id": name} for name in NAMES]
+    partly = wire.publish(*body)
+    assert (partly.status, partly.problem["code"]) == (503, "partly_stored")
+    wire.close()
+    with restante.connect(ada.url) as hub:
+        assert hub.send(recipient=there, text="hello").accepted == 1
+        bundle = hub.recipient(there).peek()
+        assert bundle is not None
+        assert bundle.messages[-1].text == "hello"
+
+
+def test_nodes_with_unlike_settings_are_red(start: START, address: str, tmp_path: Path) -> None:
+    ada = start("a")
+    wire = Wire(ada.url)
+    wait_until(lambda: "unlike_settings" in wire.get("/v1/health").body.decode(), "it was measured")
+    assert wire.get("/v1/health").json()["state"] == "green"
+    bob = ThreadedNode(address, "b", tmp_path / "b", digest="other")
+    try:
+        wait_until(lambda: "b run with other settings" in wire.get("/v1/health").body.decode())
+        assert wire.get("/v1/health").json()["state"] == "red"
+    finally:
+        bob.stop()
+        wire.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,9 @@ class _Unmade:
 class ThreadedNode(ServedHub):
     """One node."""
 
-    def __init__(self, address: str, name: str, folder: Path, settings: Settings = SETTINGS) -> None:
+    def __init__(
+        self, address: str, name: str, folder: Path, settings: Settings = SETTINGS, *, digest: str = "alike"
+    ) -> None:
         folder.mkdir(exist_ok=True)
         chosen = msgspec.structs.replace(
             settings, store_url=address, server=msgspec.structs.replace(settings.server, port=0)
@@ -55,7 +58,7 @@ class ThreadedNode(ServedHub):
         bound, peers = listening_socket("127.0.0.1", 0), listening_socket("127.0.0.1", 0)
         peer = url_of(peers).removeprefix("http://")
         about = NodeAbout(
-            url=url_of(bound), peer=peer, version="0", formats=(8,), settings="alike", since=time.time_ns() // 1_000
+            url=url_of(bound), peer=peer, version="0", formats=(8,), settings=digest, since=time.time_ns() // 1_000
         )
         self.name, self.peer = name, peer
         plan = NodePlan(shared.ranges, partial(enter_nodes, address, name, chosen), about, SECRET, peers)
@@ -77,6 +80,16 @@ class ThreadedNode(ServedHub):
         membership = self.node.keeper.membership
         assert membership is not None, "it has entered"
         membership._lease._ending.set()  # type: ignore[attr-defined]  # there is no other way to fall silent
+
+    def be_out_of_reach(self, others: Sequence[ThreadedNode]) -> None:
+        """Other nodes reach it no more; clients do, and the store."""
+        done = threading.Event()
+        self.in_loop(self.node._peers.close)
+        for other in others:
+            for shard in self.shards:
+                other.in_loop(partial(other.node.seats._cut, shard))
+            other.in_loop(done.set)
+            done.wait(30)
 
     def in_loop(self, work: Callable[[], object]) -> None:
         assert self._loop is not None, "it runs"

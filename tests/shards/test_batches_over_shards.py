@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from restante import Message
+from restante.assembly import system_clock
 from restante.calls.batches import (
     AcknowledgeItems,
     AddItems,
@@ -14,6 +15,7 @@ from restante.calls.batches import (
     OpenBatch,
     ReadBatch,
     ReadProgress,
+    ReapBatches,
     SealBatch,
 )
 from restante.calls.mailboxes import Dequeue, Peek
@@ -218,6 +220,25 @@ def left_of(hub: OpenHub) -> int:
     return sum(len(hub.core.store.scan(partition, space)) for partition in hub.core.owned for space in spaces)
 
 
+def test_a_batch_that_was_deleted_long_ago_is_forgotten_by_all_shards() -> None:
+    now = [system_clock()]
+    with Shards(3, clock=lambda: now[0]) as shards:
+        batch = opened(shards)
+        for name in (NEAR[0], FAR[0], AWAY[0]):
+            publish(shards, batch, name)
+        shards.of(batch).call(DeleteBatch(batch))
+        for later, parts in ((0, PARTITIONS), (shards.settings.sealed_batch_retention_seconds, 0)):
+            now[0] += int(later * 1_000_000)
+            for hub in shards.hubs:
+                hub.call(ReapBatches())
+            assert (
+                sum(len(hub.core.store.scan(own, Space.BATCH_PART)) for hub in shards.hubs for own in hub.core.owned)
+                == parts
+            )
+        with pytest.raises(BatchUnknown):
+            publish(shards, batch, FAR[0])
+
+
 def test_duplicates_are_counted_where_they_lie(shards: Shards) -> None:
     batch, own = opened(shards), "018f4e2a-0000-7000-8000-00000000000a"
     shards.of(FAR[0]).call(Publish.of([Message(recipient=FAR[0], text="0", id=own)]))
@@ -247,7 +268,7 @@ def test_a_unique_key_and_an_id_of_another_shard_do_not_go_together(shards: Shar
         for own in (f"018f4e2a-0000-7000-8000-{number:012}" for number in range(99))
         if shards.of(own) is shards.hubs[2]
     )
-    with pytest.raises(InvalidRequest, match="propose none"):
+    with pytest.raises(InvalidRequest, match="request_id"):
         shards.of(own).call(OpenBatch(key=HOME_KEY, unique=True, batch_id=own))
     assert shards.of(own).call(OpenBatch(key=HOME_KEY, batch_id=own)).id == own
     assert shards.of(own).call(SealBatch(own)).complete is True

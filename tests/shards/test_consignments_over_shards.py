@@ -14,6 +14,7 @@ from restante.calls.consignments import BeginConsignment, CommitConsignment, Dis
 from restante.calls.mailboxes import Dequeue, Explain, Peek
 from restante.calls.nodes import ListRounds
 from restante.calls.publishing import Publish
+from restante.calls.removal import Erase
 from restante.calls.shards import (
     ApplyConsignment,
     AskRound,
@@ -211,6 +212,26 @@ def test_the_batch_is_not_complete_before_everything_is_applied(shards: Shards) 
     for name in ALL:
         collect(shards, name)
     wait_until(lambda: shards.of(batch).call(ReadBatch(batch)).state is BatchState.COMPLETE)
+
+
+def test_nobody_waits_for_a_message_that_was_erased_before_its_duplicate_was_applied(shards: Shards) -> None:
+    shards.of(FAR[0]).call(Publish.of([letter(FAR[0], 1)]))
+    consignment = begun(shards, batch=True)
+    batch = shards.of(consignment).call(ReadConsignment(consignment)).batch
+    assert batch is not None
+    stage(shards, consignment, [*everybody(), letter(FAR[1], 50), letter(FAR[1], 50)])
+    shards.lose = (ApplyConsignment, AskRound)
+    with pytest.raises(Unavailable):
+        commit(shards, consignment, 5)
+    assert shards.of(FAR[0]).call(Erase(FAR[0])) == 1
+    shards.lose = ()
+    settle(shards)
+    status = shards.of(batch).call(ReadBatch(batch))
+    assert (status.items, status.duplicates, status.duplicates_waiting) == (3, 2, 1)
+    for name in (NEAR[0], FAR[1], AWAY[0]):
+        assert collect(shards, name) == 1
+    wait_until(lambda: shards.of(batch).call(ReadBatch(batch)).state is BatchState.COMPLETE)
+    assert shards.of(batch).call(ReadBatch(batch)).duplicates_waiting == 0
 
 
 def test_a_decision_is_carried_out_after_a_restart_of_everybody(shards: Shards) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
+from typing import Any
+
 import pytest
 
 from restante.calls.actions import ReportEach, ReportOutcomes
@@ -20,6 +24,9 @@ from restante.calls.groups import (
 from restante.calls.publishing import Publish
 from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, ReadPositions
 from restante.errors import ActionTaken, GenerationStale, GroupUnknown, MemberUnknown, NotOwner, Unavailable
+from restante.hub.engine.commit_request import Planned
+from restante.hub.groups.home import plan_heard, telling
+from restante.hub.groups.home_memory import HomeMemory
 from restante.hub.groups.members import end_leases, keep_shard
 from restante.hub.groups.memory import GroupMemory
 from restante.model.groups.group import GroupFilter, GroupRow, Start, decode_group
@@ -258,6 +265,52 @@ def test_home_that_is_opened_again_asks_who_has_what_and_decides_nothing_before(
         shards.lose = ()
         keep_shard(shards.hubs[0].core)
         assert {own.partition: own.generation for own in beat(shards, joined.member_id).values()} == given
+
+
+def test_a_home_that_hears_of_the_last_shards_in_one_commit_knows_all_the_same_who_has_what() -> None:
+    """Two who ask, a request and the thread, may each hear of another shard, and their commits may be one."""
+    with Shards(3) as shards:
+        define(shards)
+        joined = shards.hubs[0].call(JoinGroup("g", "a"))
+        given = {own.partition: own.generation for own in joined.partitions}
+        shards.lose = (ReadPositions, LearnGroups)
+        shards.reopen(0)
+        core = shards.hubs[0].core
+        own, *others = [tuple(partitions) for partitions in shards.ranges()]
+        wait_until(lambda: core.memory(HomeMemory).unknown.isdisjoint(own), "home knows its own")
+        found = [(some, shards.owner(some[0]).call(ReadPositions(some, ("g",)))) for some in others]
+        heard = [Planned(partial(plan_heard, core, ("g",), *one)) for one in found]
+        core.committer.submit_each(heard)
+        assert not core.memory(HomeMemory).unknown
+        keep_shard(core)
+        assert {own.partition: own.generation for own in beat(shards, joined.member_id).values()} == given
+
+
+def test_a_group_that_is_being_made_is_not_taken_for_one_that_is_there_no_more() -> None:
+    """Home tells a shard that missed something of all groups, while the commit of a new one is under way."""
+    with Shards(2) as shards:
+        core, store = shards.hubs[0].core, shards.stores[0]
+        wait_until(lambda: not core.memory(HomeMemory).unlearned, "all have heard that there are no groups")
+        under_way, go_on, commit, steps = threading.Event(), threading.Event(), store.commit, list[Any]()
+
+        def slow(changes: Changes) -> None:
+            under_way.set()
+            go_on.wait()
+            commit(changes)
+
+        store.commit = slow  # type: ignore[method-assign]
+        making = threading.Thread(target=define, args=(shards,))
+        making.start()
+        under_way.wait()
+        core.memory(HomeMemory).unlearned[FAR] = -1
+        tells = threading.Thread(target=lambda: steps.append(next(telling(core))))
+        tells.start()
+        tells.join(0.1)
+        go_on.set()
+        making.join()
+        tells.join()
+        shards.owner(FAR).call(steps[0].call)
+        assert shards.owner(FAR).call(ReadGroup("g")).group == "g"
 
 
 def test_a_shard_that_is_opened_again_fences_as_before() -> None:

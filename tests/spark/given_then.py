@@ -6,14 +6,19 @@
 
 Times are texts in UTC (`2026-03-01T08:00:00Z`). Bytes are texts, or any other JSON, which stands for its shortest text.
 Several files of a table that are given one after the other, as micro-batches are, have numbers: `changes.1.jsonl`.
+
+A micro-batch costs seconds, however few its rows, so `CasesAtOnce` gives several cases as one: the first micro-batch has
+the first rows of every case, and so on. Their partitions tell them apart: those of each case begin `PARTITIONS_APART`
+after those of the case before it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +30,8 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType, VariantType
 
 Row = dict[str, Any]
 Options = TypeVar("Options", bound=msgspec.Struct)
+PARTITIONS_APART = 100
+"""Between the first partitions of two cases that are given at once."""
 _CASES = Path(__file__).parent / "cases"
 
 
@@ -44,8 +51,12 @@ class Case:
 
     def given_in_turn(self, spark: SparkSession, table: str, schema: StructType) -> list[DataFrame]:
         """The tables `table.1`, `table.2` and so on, or just the one without a number."""
-        files = sorted((self.folder / "given").glob(f"{table}.*.jsonl"), key=lambda file: int(file.suffixes[0][1:]))
-        return [frame_of(spark, _rows(file), schema) for file in files] or [self.given(spark, table, schema)]
+        return [frame_of(spark, rows, schema) for rows in self.rows_in_turn(table)]
+
+    def rows_in_turn(self, table: str) -> list[list[Row]]:
+        folder = self.folder / "given"
+        files = sorted(folder.glob(f"{table}.*.jsonl"), key=lambda file: int(file.suffixes[0][1:]))
+        return [_rows(file) for file in files or [folder / f"{table}.jsonl"]]
 
     @property
     def tables(self) -> list[str]:
@@ -54,8 +65,45 @@ class Case:
 
     def check(self, table: str, frame: DataFrame) -> None:
         """The frame has exactly the rows of this table."""
-        expected = _rows(self.folder / "then" / f"{table}.jsonl", required=True)
-        check_rows(frame, expected)
+        check_rows(frame, self.then(table))
+
+    def then(self, table: str) -> list[Row]:
+        """The rows that the table must have."""
+        return _rows(self.folder / "then" / f"{table}.jsonl", required=True)
+
+
+@dataclass(frozen=True)
+class CasesAtOnce:
+    """Several cases of changes whose micro-batches are given as one, each case with partitions of its own."""
+
+    cases: Sequence[Case]
+
+    def given_in_turn(self, spark: SparkSession, table: str, schema: StructType) -> list[DataFrame]:
+        """Micro-batches of what is stored come before all others, and are theirs alone: so the stream gives them."""
+        stored, others = [], []
+        for first, case in self._placed():
+            turns = [_moved(rows, first) for rows in case.rows_in_turn(table)]
+            stored.append([rows for rows in turns if _is_of_stored(rows)])
+            others.append([rows for rows in turns if not _is_of_stored(rows)])
+        turns = [list(chain(*turn)) for each in (stored, others) for turn in zip_longest(*each, fillvalue=())]
+        return [frame_of(spark, rows, schema) for rows in turns]
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted({table for case in self.cases for table in case.tables})
+
+    def check(self, table: str, frame: DataFrame) -> None:
+        """The frame has exactly the rows of this table of each case that has one."""
+        expected = {first: case.then(table) for first, case in self._placed() if table in case.tables}
+        shown = _shown(frame, {"partition", *(name for rows in expected.values() for row in rows for name in row)})
+        for first, rows in expected.items():
+            own = [row for row in shown if first <= row["partition"] < first + PARTITIONS_APART]
+            names = {name for row in rows for name in row}
+            found = [{name: row[name] for name in names} for row in _moved(own, -first)]
+            _check_same(found, rows, names)
+
+    def _placed(self) -> list[tuple[int, Case]]:
+        return [(place * PARTITIONS_APART, case) for place, case in enumerate(self.cases)]
 
 
 def cases(job: str) -> list[Case]:
@@ -78,12 +126,27 @@ def frame_of(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: Str
 
 def check_rows(frame: DataFrame, expected: Sequence[Mapping[str, Any]]) -> None:
     """Exactly these rows, in any order, by the columns that any of them names."""
-    names = {name: None for row in expected for name in row}
-    missing = [name for name in names if name not in frame.columns]
+    names = {name for row in expected for name in row}
+    _check_same(_shown(frame, names or set(frame.columns)), expected, names)
+
+
+def _shown(frame: DataFrame, names: Set[str]) -> list[Row]:
+    missing = sorted(names - set(frame.columns))
     assert not missing, f"columns {missing} are not among {frame.columns}"
-    told = frame.select(*names) if names else frame
-    shown = [{name: _plain(value) for name, value in row.asDict(recursive=True).items()} for row in told.collect()]
+    rows = frame.select(*sorted(names)).collect()
+    return [{name: _plain(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
+
+
+def _check_same(shown: Sequence[Row], expected: Sequence[Mapping[str, Any]], names: Set[str]) -> None:
     assert _sorted(shown) == _sorted({name: row.get(name) for name in names} for row in expected)
+
+
+def _moved(rows: Iterable[Row], partitions: int) -> list[Row]:
+    return [row | {"partition": row["partition"] + partitions} for row in rows]
+
+
+def _is_of_stored(rows: Sequence[Row]) -> bool:
+    return bool(rows) and rows[0]["change"] == "stored"
 
 
 def _rows(file: Path, *, required: bool = False) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -16,18 +16,20 @@ from restante.spark.analytical.analytical_batches import ByFiles, apply
 from restante.spark.analytical.analytical_changes import messages_of, states
 from restante.spark.analytical.analytical_files import Filed, FilingWish, filed, whole_of
 from restante.spark.analytical.analytical_tables import Tables, create_tables, folders_of, tables_at
+from restante.spark.documents import Fidelity
 from restante.spark.jobs.analytical_store import Options
 from restante.spark.source.schemas import CHANGES
 from restante.spark.tables.table_files import NewFile
 from restante.spark.tables.tables import StoredTable, settings
-from tests.spark.given_then import Case, cases, check_rows, frame_of, named
+from tests.spark.given_then import Case, CasesAtOnce, cases, check_rows, frame_of, named
 
+Make = Callable[..., Tables]
 CASES = cases("analytical-store")
 FILED = ("batch-completed", "bootstrap", "erased", "published-and-collected")
 """Cases of plain messages in which files are committed; the others go the way of rows in any case."""
 STEPS = {
-    "released-into-its-place": [("deliveries", "append_once"), ("deliveries", "replace_newer")],
     "released-to-the-end": [("deliveries", "append_once"), ("deliveries", "replace_newer")],
+    "released-into-its-place": [("deliveries", "append_once"), ("deliveries", "replace_newer")],
     "erased": [("deliveries", "append_once"), ("messages", "delete"), ("deliveries", "delete")],
     "documents-well-defined": [("mismatches", "append_once")],
 }
@@ -74,12 +76,11 @@ def failing(tables: Tables, name: str, step: str) -> Tables:
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Case], Tables]:
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """Empty tables in a folder. Delta takes its time to make them, so they are made once, and copied."""
-    patterns: dict[str, Path] = {}
+    patterns: dict[Fidelity, Path] = {}
 
-    def copied(folder: str, case: Case) -> Tables:
-        schema = case.options(Options).schema
+    def copied(folder: str, schema: Fidelity = Fidelity.NONE) -> Tables:
         if schema not in patterns:
             patterns[schema] = tmp_path_factory.mktemp(schema)
             create_tables(tables_at(spark, str(patterns[schema])), schema, versions_hours=168)
@@ -94,19 +95,38 @@ def case_of(name: str) -> Case:
     return case
 
 
-def check(case: Case, tables: Tables) -> None:
+def schema_of(case: Case) -> Fidelity:
+    return case.options(Options).schema
+
+
+def at_once(names: Iterable[str]) -> CasesAtOnce:
+    return CasesAtOnce([case_of(name) for name in names])
+
+
+def check(case: Case | CasesAtOnce, tables: Tables) -> None:
     for name in case.tables:
         shown = states(tables.messages.frame(), tables.deliveries.frame()) if name == "states" else None
         case.check(name, getattr(tables, name).frame() if shown is None else shown)
 
 
-@pytest.mark.parametrize("case", CASES, ids=named)
+PLAIN = [named(case) for case in CASES if schema_of(case) is Fidelity.NONE]
+OTHERS = [name for name in PLAIN if name not in FILED]
+DOCUMENTS = [case for case in CASES if schema_of(case) is not Fidelity.NONE]
+TOGETHER = [
+    pytest.param(at_once(FILED), Fidelity.NONE, id="settled"),
+    pytest.param(at_once(OTHERS), Fidelity.NONE, id="set aside and released"),
+    *(pytest.param(case, schema_of(case), id=named(case)) for case in DOCUMENTS),
+]
+"""Every case: those without documents in two groups, given at once; those with documents infer columns of their own."""
+
+
+@pytest.mark.parametrize(("case", "schema"), TOGETHER)
 def test_changes_become_the_rows_of_the_tables(
-    case: Case, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+    case: Case | CasesAtOnce, schema: Fidelity, spark: SparkSession, tables: str, made: Make
 ) -> None:
-    made_tables = made(tables, case)
+    made_tables = made(tables, schema)
     for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
-        apply(made_tables, changes, number=number, fidelity=case.options(Options).schema)
+        apply(made_tables, changes, number=number, fidelity=schema)
     check(case, made_tables)
 
 
@@ -124,12 +144,11 @@ def by_files(tables: Tables) -> ByFiles:
     return ByFiles(tables, folders, file=file_here)
 
 
-@pytest.mark.parametrize("name", FILED)
 def test_tasks_that_write_the_files_themselves_make_the_same_tables(
-    name: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+    spark: SparkSession, tables: str, made: Make
 ) -> None:
-    case = case_of(name)
-    made_tables = made(tables, case)
+    case = at_once(FILED)
+    made_tables = made(tables)
     own = by_files(made_tables)
     for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
         own.apply(changes, number=number)
@@ -137,11 +156,11 @@ def test_tasks_that_write_the_files_themselves_make_the_same_tables(
 
 
 def test_tasks_that_do_not_hear_of_the_files_cost_nothing_but_the_gain(
-    spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+    spark: SparkSession, tables: str, made: Make
 ) -> None:
     """A frame that our source does not read gives its rows, whatever it is told: they go the way of rows."""
     case = case_of("published-and-collected")
-    made_tables = made(tables, case)
+    made_tables = made(tables, schema_of(case))
     folders = folders_of(made_tables)
     assert folders is not None, "they lie on this machine"
     own = ByFiles(made_tables, folders)
@@ -151,9 +170,9 @@ def test_tasks_that_do_not_hear_of_the_files_cost_nothing_but_the_gain(
 
 
 def test_what_lies_aside_is_compared_only_when_something_happens_to_it(
-    spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+    spark: SparkSession, tables: str, made: Make
 ) -> None:
-    made_tables = made(tables, case_of("bootstrap"))
+    made_tables = made(tables)
     own = by_files(made_tables)
 
     def row_of(number: int, change: str, of: int) -> dict[str, object]:
@@ -180,15 +199,13 @@ def test_what_lies_aside_is_compared_only_when_something_happens_to_it(
     assert [row[0] for row in found if not row[2]] == [98]
 
 
-@pytest.mark.parametrize("table", ["messages", "deliveries"])
-def test_files_that_were_not_committed_do_not_count(
-    table: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
-) -> None:
+def test_files_that_were_not_committed_do_not_count(spark: SparkSession, tables: str, made: Make) -> None:
     case = case_of("published-and-collected")
-    made_tables = made(tables, case)
+    made_tables = made(tables)
     for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
-        with pytest.raises(PowerFailure):
-            by_files(failing(made_tables, table, "add_files")).apply(changes, number=number)
+        for table in ("messages", "deliveries"):
+            with pytest.raises(PowerFailure):
+                by_files(failing(made_tables, table, "add_files")).apply(changes, number=number)
         own = by_files(made_tables)
         facts = own.apply(changes, number=number)
         assert facts == own.apply(changes, number=number), "the same again is known, and counted the same"
@@ -199,11 +216,11 @@ def test_files_that_were_not_committed_do_not_count(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (place > 0)) for place, name in enumerate(STEPS)]
 )
 def test_a_batch_that_was_cut_off_at_any_commit_is_finished_by_the_next_try(
-    name: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+    name: str, spark: SparkSession, tables: str, made: Make
 ) -> None:
     """Each batch is tried once for each step that fails, then as a whole; and the last once more, for nothing."""
     case = case_of(name)
-    made_tables = made(tables, case)
+    made_tables = made(tables, schema_of(case))
     fidelity, failed = case.options(Options).schema, set()
     for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
         for step in STEPS[name]:
@@ -217,12 +234,10 @@ def test_a_batch_that_was_cut_off_at_any_commit_is_finished_by_the_next_try(
     assert failed == set(STEPS[name])
 
 
-def test_what_became_of_stored_messages_is_there_before_they_are(
-    spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
-) -> None:
+def test_what_became_of_stored_messages_is_there_before_they_are(spark: SparkSession, tables: str, made: Make) -> None:
     """The hub may have removed one of them when the batch is tried again: then it must not look as if it waited."""
     case = case_of("bootstrap")
-    made_tables = made(tables, case)
+    made_tables = made(tables, schema_of(case))
     stored, _ = case.given_in_turn(spark, "changes", CHANGES)
     with pytest.raises(PowerFailure):
         apply(failing(made_tables, "messages", "append_once"), stored, number=0, fidelity=case.options(Options).schema)

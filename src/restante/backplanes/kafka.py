@@ -21,7 +21,7 @@ from restante.ports.backplane import Delivered, FetchedRecord, LogEnds, Report, 
 from restante.settings import BackplaneSettings
 
 _BYTES_BESIDE = 4 * KIB
-"""What Kafka may add to a record."""
+"""The bytes that Kafka may add to a record."""
 _POLL_SECONDS = 0.1
 _PROBE_SECONDS = 1.0
 _FLUSH_SECONDS = 5.0
@@ -100,7 +100,7 @@ class KafkaBackplane:
             self._give_up(self._producer)
 
     def _give_up(self, producer: Any) -> None:  # noqa: ANN401 - of an untyped library
-        """What is under way is reported: as delivered, if that comes soon, else as not known."""
+        """Report what is under way: as delivered, if that comes soon, else as not known."""
         if producer.flush(0.0 if self._away or self._fatal else _FLUSH_SECONDS):
             producer.purge()
             producer.flush(_FLUSH_SECONDS)

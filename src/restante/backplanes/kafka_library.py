@@ -21,7 +21,7 @@ _OURS = {
     "isolation.level",
     "transactional.id",
 }
-"""What makes bridges and backplanes exactly once is not to be set otherwise."""
+"""Settings that make bridges and backplanes exactly once, which are not to be set otherwise."""
 _FROM_ENVIRONMENT = "env:"
 _log = logging.getLogger("restante.kafka")
 
@@ -36,7 +36,7 @@ def kafka_library() -> ModuleType:
 
 
 def kafka_settings(brokers: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """What every client is configured with: where the brokers are, and what the user adds (SASL, TLS, sizes)."""
+    """The configuration of every client: where the brokers are, and what the user adds (SASL, TLS, sizes)."""
     for name in given:
         if name in _OURS:
             raise InvalidRequest(f"The Kafka setting {name} is the hub's own: leave it out.", parameter=name)

@@ -11,7 +11,7 @@ from restante.ports.backplane import Delivered, FetchedRecord, LogEnds, Report
 
 
 class MemoryBackplane:
-    """It outlives the hubs that use it: closing is theirs, the records stay."""
+    """A backplane in memory that outlives the hubs that use it: closing is theirs, the records stay."""
 
     def __init__(self, partitions: int, *, record_bytes_max: int = BACKPLANE_RECORD_BYTES_DEFAULT) -> None:
         self.name = "memory"
@@ -78,4 +78,4 @@ class MemoryReader:
         return found
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing: nothing is held."""

@@ -1,4 +1,4 @@
-"""What a bridge has done so far, for the terminal and for metrics."""
+"""Counts of a bridge so far, for the terminal and for metrics."""
 
 from __future__ import annotations
 

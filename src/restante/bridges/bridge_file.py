@@ -30,7 +30,7 @@ class KafkaSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BridgeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file says."""
+    """The content of a file of bridges."""
 
     kafka: KafkaSection = KafkaSection()
     rules: tuple[InRule, ...] = msgspec.field(name="in", default=())

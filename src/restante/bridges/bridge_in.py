@@ -3,7 +3,7 @@
 Processes of one bridge are a consumer group of Kafka, which gives each of them topic partitions. Of a topic partition one
 batch is under way at a time, so its batches arrive in order; several topic partitions are under way side by side. The hub
 skips what it has stored, by source position. The offset is committed when all before it is stored: it says where to begin
-again, no more. So whatever crashes, and whoever reads the same partition beside, nothing is lost and nothing stored twice.
+again, no more. So whatever crashes, and whatever reads the same partition beside, nothing is lost and nothing stored twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 _GATHER_SECONDS = 0.02
 """How long more records are waited for once there is one."""
 _BATCHES_UNDER_WAY = 2
-"""Of a topic partition: one is stored while the next becomes columns."""
+"""Batches of a topic partition: one is stored while the next becomes columns."""
 _READING = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -47,7 +47,7 @@ _PREFETCH = {
 
 @dataclass(frozen=True, kw_only=True)
 class InWish:
-    """What a bridge in is to do."""
+    """The task of a bridge in."""
 
     rules: tuple[InRule, ...]
     brokers: str
@@ -155,7 +155,7 @@ class BridgeIn:
         return found
 
     def _hear(self, message: Any, found: dict[TopicPlace, list[Any]]) -> None:  # noqa: ANN401 - of an untyped library
-        """What the client tells instead of a record. An end that it tells before a record is none any more."""
+        """Hear what the client tells instead of a record. An end that it tells before a record is none any more."""
         error = message.error()
         if error.code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
             place = message.topic(), message.partition()
@@ -215,7 +215,7 @@ class BridgeIn:
         source: str,
         refused: dict[int, str],
     ) -> tuple[object, list[int]]:
-        """What is sent with those that do not fit among it, in the order of the records; and the record of each."""
+        """The messages to be sent with those that do not fit among them, in the order of the records; and the record of each."""
         if not mapped.misfits or mapper.rule.dead_letter is not None:
             return mapped.sent, mapped.rows
         assert isinstance(mapped.sent, list), "what does not fit is found one by one"
@@ -239,7 +239,7 @@ class BridgeIn:
             self._settle(place, sum(not batch.done() for batch in under_way))
 
     def _commit(self, place: TopicPlace, offset: int, *, waiting: bool = False) -> None:
-        """That it is lost does no harm: what is read again is skipped."""
+        """Commit the offsets. A commit that is lost does no harm: what is read again is skipped."""
         at = self._library.TopicPartition(*place, offset)
         try:
             self._consumer.commit(offsets=[at], asynchronous=not waiting)

@@ -38,7 +38,7 @@ _NOWHERE = 0
 
 @dataclass(frozen=True, kw_only=True)
 class OutWish:
-    """What a bridge out is to do."""
+    """The task of a bridge out."""
 
     topic: str
     brokers: str
@@ -167,7 +167,7 @@ class BridgeOut:
         raise AssertionError("the last attempt returns or raises")
 
     def _records(self, page: SharedPage, after: int) -> OutRecords:
-        """What a page becomes. What a compacted topic has of erased messages is replaced first."""
+        """The records that a page becomes. Those that a compacted topic has of erased messages are replaced first."""
         if not self._wish.compacted:
             return self._encode(chosen_rows(page.table, after, self._wish.changes))
         table = chosen_rows(page.table, after, OutChanges.ALL)

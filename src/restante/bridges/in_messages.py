@@ -37,7 +37,7 @@ _REASON_CHARACTERS_MAX = 500
 
 @dataclass(slots=True)
 class MappedRecords:
-    """What is to be sent for some records of one topic partition, and what does not fit."""
+    """The messages to be sent for some records of one topic partition, and the records that do not fit."""
 
     sent: pa.Table | list[Message]
     rows: list[int]

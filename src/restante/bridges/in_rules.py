@@ -35,7 +35,7 @@ class RecordMisfit(ValueError):
 
 
 class DataForm(Enum):
-    """What the values of records are."""
+    """The form of the values of records."""
 
     JSON = "json"
     TEXT = "text"
@@ -50,14 +50,14 @@ MEDIA_TYPES = {
 
 
 class Tombstones(Enum):
-    """What becomes of records without a value."""
+    """The choice for records without a value."""
 
     SKIP = "skip"
     POISON = "poison"
 
 
 class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of the records of a topic."""
+    """The rule for the records of a topic."""
 
     topic: str
     recipient: str = "key"

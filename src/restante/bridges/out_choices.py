@@ -1,4 +1,4 @@
-"""What a person may choose of a bridge out."""
+"""Choices of a person for a bridge out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutChanges(Enum):
 
 
 class Misfits(Enum):
-    """What becomes of changes that cannot be written."""
+    """The choice for changes that cannot be written."""
 
     STOP = "stop"
     SKIP = "skip"

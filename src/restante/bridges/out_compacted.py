@@ -55,7 +55,7 @@ def compacted(encode: Encode) -> Encode:
 
 
 def erasures_of(table: pa.Table) -> Erasures:
-    """What a page says of recipients that were erased."""
+    """The recipients of a page that were erased."""
     erased = table.filter(column_of(_is(table, ChangeKind.ERASED.value)))
     found: Erasures = {}
     names = strings_of(column(erased, "recipient").cast(pa.string()))

@@ -1,4 +1,4 @@
-"""What records a page of the feed becomes: JSON, CloudEvents, or Avro by a schema of the user's."""
+"""Forms of records of a page of the feed: JSON, CloudEvents, or Avro by a schema of the user's."""
 
 from __future__ import annotations
 

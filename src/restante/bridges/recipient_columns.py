@@ -38,7 +38,7 @@ def key_column(records: TopicRecords) -> Column | None:
 
 
 def _json_column(path: str) -> PickColumn:
-    """What lies on the path is decoded as a text or a whole number, whatever else a value has is passed over."""
+    """The column that lies on the path, decoded as texts or whole numbers; whatever else a value has is passed over."""
     kind, depth = json_steps(path, str | int)
     decode, leaf = msgspec.json.Decoder(kind).decode, attrgetter(".".join(["found"] * depth))
 

@@ -34,7 +34,7 @@ class SendActions(Call[AcceptedActions], frozen=True):
 
 
 class ReadAction(Call[ActionStatus], frozen=True):
-    """What became of an action; if that is not final, `wait` seconds for it."""
+    """Read what became of an action; if that is not final, `wait` seconds for it."""
 
     action_id: str
     concerns: str | None = None
@@ -43,7 +43,7 @@ class ReadAction(Call[ActionStatus], frozen=True):
 
 
 class ReportOutcomes(Call[OutcomesTaken], frozen=True):
-    """What became of actions of one partition, and how far the group is there: all of it in one commit."""
+    """Report what became of actions of one partition, and how far the group is there: all of it in one commit."""
 
     group: str
     partition: int
@@ -61,7 +61,7 @@ class ReportEach(Call[OutcomesReported], frozen=True):
 
 
 class ListPoison(Call[PoisonPage], frozen=True):
-    """What a group could not do."""
+    """List the actions that a group could not do."""
 
     group: str
     limit: Count | None = None

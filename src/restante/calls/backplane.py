@@ -9,7 +9,7 @@ from restante.model.mailboxes.answers import Receipt
 
 
 class ReadBackplane(Call[BackplaneStatus], frozen=True):
-    """What goes through the backplane, and how far it is stored."""
+    """Read how much goes through the backplane, and how far it is stored."""
 
 
 class ListRefusedRecords(Call[RefusedPage], frozen=True, kw_only=True):

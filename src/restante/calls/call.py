@@ -27,7 +27,7 @@ class CallOption(NamedTuple):
 
     field: str
     name: str
-    """What the field is called in a query: `origin` for each of the `origins`."""
+    """The name of the field in a query: `origin` for each of the `origins`."""
     kind: type
     """`str`, `int`, `float`, `bool`, a kind of `Enum`, `tuple` for several texts, or another type."""
     default: object
@@ -43,7 +43,7 @@ def options(kind: type[Call[Any]]) -> tuple[CallOption, ...]:
 
 
 def query_names(kind: type[Call[Any]]) -> frozenset[str]:
-    """What the query of a request for this call may hold."""
+    """The names that the query of a request for this call may hold."""
     return frozenset([option.name for option in options(kind)])
 
 

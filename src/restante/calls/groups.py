@@ -71,7 +71,7 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
     group: str
     member_id: str
     running: Sequence[Running] = ()
-    """What it works on."""
+    """The actions that it works on."""
 
 
 class ReadNext(Call[NextAnswer], frozen=True):
@@ -85,7 +85,7 @@ class ReadNext(Call[NextAnswer], frozen=True):
     few: bool = False
     """Whether a few actions may come as values."""
     running: Sequence[Running] | None = None
-    """What the member works on, if it says so: like that of a heartbeat."""
+    """The actions that the member works on, if it says so: like that of a heartbeat."""
 
 
 class WriteCheckpoint(Call[Checkpointed], frozen=True):

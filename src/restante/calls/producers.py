@@ -16,7 +16,7 @@ class OpenLink(Call[ProducerState], frozen=True):
 
 
 class ReadProducer(Call[ProducerState], frozen=True):
-    """What the hub knows of a producer group."""
+    """Read what the hub knows of a producer group."""
 
     partition: int
     producer_group: int

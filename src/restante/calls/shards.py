@@ -1,4 +1,4 @@
-"""What shards ask of one another. Nobody outside does: no route leads here.
+"""Calls of shards to one another. Nobody outside makes them: no route leads here.
 
 Each may be repeated, and comes late or twice: it carries what tells an old one from a new one.
 """
@@ -10,6 +10,7 @@ from enum import Enum
 import msgspec
 
 from restante.calls.call import Answer_co, Call
+from restante.errors import Fault
 from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
@@ -71,7 +72,7 @@ class DeliverNotice(ShardCall[None], frozen=True):
 
 
 class StagedPart(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard has staged of a parcel."""
+    """The part of a parcel that a shard has staged."""
 
     messages: int
     length: int
@@ -87,6 +88,12 @@ class StagePart(ShardCall[StagedPart], frozen=True):
     attempt: int
     parcel: int
     digest: bytes
+
+
+class JudgeMessages(ShardCall[tuple[Fault, ...]], frozen=True):
+    """From a door that refuses them: which of these messages are in conflict here, or were erased. Nothing is stored."""
+
+    sent: Few | Many | EncodedPublish
 
 
 class NoteParcel(ShardCall[Staged], frozen=True):
@@ -113,7 +120,7 @@ class NamedStagedRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard can deliver. Who cannot deliver at all, raises why."""
+    """The mail that a shard can deliver. A shard that cannot deliver at all raises why."""
 
     busy: bool
     """Another round holds the same messages: try again later."""
@@ -161,7 +168,7 @@ class AskRound(ShardCall[RoundState], frozen=True):
 
 
 class CutStep(Enum):
-    """What a shard does for a backup of one moment over all shards, one after the other."""
+    """The steps of a shard for a backup of one moment over all shards, one after the other."""
 
     PREPARE = "prepare"
     HOLD = "hold"
@@ -186,7 +193,7 @@ class LearnGroups(ShardCall[None], frozen=True):
     """From the home of groups: what these are, and which there are no more. Answered when that is durable."""
 
     partitions: tuple[int, ...]
-    """Those of the shard that is asked."""
+    """The partitions of the shard that is asked."""
     groups: tuple[GroupRow, ...]
     deleted: tuple[tuple[str, int], ...] = ()
     """Name and version."""
@@ -224,4 +231,4 @@ class NotePosition(ShardCall[None], frozen=True):
 
     placed: PlacedPosition
     release: bool | None
-    """As the holder said; False: it is none."""
+    """Whether this is a release, as the holder said; False: it is none."""

@@ -127,7 +127,7 @@ _ELSEWHERE = {
     "purge": "recipients purge RECIPIENT",
     "erase": "recipients erase RECIPIENT",
 }
-"""What programs and people call it, and what the command is."""
+"""The names that programs and people give to a command, and what the command is."""
 _COMMANDS = {
     "serve": "serving",
     "console": "serving",

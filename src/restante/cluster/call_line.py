@@ -17,7 +17,7 @@ from restante.model.access.access import EVERYTHING, Grant
 
 
 class Hearer(Protocol):
-    """Who is told the answer to what it asked, without a task that waits for it."""
+    """The one who is told the answer to what it asked, without a task that waits for it."""
 
     def heard(self, kind: FrameKind, content: bytes) -> None:
         """The answer, or the problem."""
@@ -79,7 +79,7 @@ class CallLine:
     def __init__(self, place: LinePlace, name: str) -> None:
         self.place = place
         self.name = name
-        """What the shard is called in what is told of it."""
+        """The name of the shard in what is told of it."""
         self._connection: _Questions | None = None
         self._opening = asyncio.Lock()
 
@@ -101,6 +101,11 @@ class CallLine:
             return False
         connection.ask_for(hearer, encode_call(call, caller))
         return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next call leaves at once, behind those before it."""
+        return self._connection is not None and not self._connection.ended
 
     async def _open(self) -> _Questions:
         found = self._connection

@@ -140,7 +140,7 @@ def _as_carried(kind: type[Call[Any]]) -> type[msgspec.Struct]:
 
 
 def encode_answer(answer: object) -> bytes:
-    """What has JSON of others in it, results and bodies of actions, travels as JSON."""
+    """Encode an answer. One that has JSON of others in it, results and bodies of actions, travels as JSON."""
     if isinstance(answer, _AS_JSON):
         return msgspec.json.encode(answer)
     return _encoder.encode(_carried_next(answer) if isinstance(answer, NextAnswer) else answer)

@@ -14,7 +14,7 @@ _BEYOND_LENGTH = _HEAD.size - 4
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     GREETING = 0
     """The first of a connection: who speaks."""

@@ -25,7 +25,7 @@ class JoinedShards:
         self._ranges = ranges
         self.stores = stores
         self._kept = kept
-        """What ends with it: the lock of the folder, the stores."""
+        """Things that end with it: the lock of the folder, the stores."""
 
     def _of(self, partition: int) -> StoreReader:
         return self.stores[shard_of(self._ranges, partition)]

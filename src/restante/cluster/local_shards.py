@@ -65,7 +65,7 @@ class LocalShards:
         return True
 
     def backup(self) -> JointStream:
-        """Of one moment: nobody commits anything."""
+        """A backup of one moment: nobody commits anything."""
         return JointStream(self)
 
 

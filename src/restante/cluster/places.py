@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from restante.errors import Unavailable
+
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
@@ -15,6 +17,10 @@ class LinePlace(Protocol):
 
     async def connect(self, made: Callable[[], P]) -> P:
         """A new connection; `OSError` if nobody is there now."""
+        ...
+
+    def away(self, text: str) -> Unavailable:
+        """What is told of a shard that was waited for in vain."""
         ...
 
 
@@ -27,3 +33,6 @@ class SocketPlace:
     async def connect(self, made: Callable[[], P]) -> P:
         _, protocol = await asyncio.get_running_loop().create_unix_connection(made, self.path)
         return protocol
+
+    def away(self, text: str) -> Unavailable:
+        return Unavailable(text)

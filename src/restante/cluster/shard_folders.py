@@ -30,7 +30,7 @@ class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[int, ...]
     """The first partition of each shard."""
     key: int
-    """Of all hashes, the same in all shards."""
+    """The key of all hashes, the same in all shards."""
     epoch: int = 1
     """A change of the shards raises it; their folders are named by it."""
 

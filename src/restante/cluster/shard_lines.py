@@ -19,8 +19,8 @@ from restante.model.storage.partition import partition_of
 
 CALLS_SOCKET = "calls.sock"
 REQUESTS_SOCKET = "requests.sock"
-_PAUSE_SECONDS = 0.05
-_PAUSE_MAX_SECONDS = 0.5
+PAUSE_SECONDS = 0.05
+PAUSE_MAX_SECONDS = 0.5
 
 
 class ShardLines:
@@ -52,22 +52,34 @@ class ShardLines:
 
     async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
         """Have a shard answer. It is asked again while it is silent, for a while: the same call again does no harm."""
-        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, _PAUSE_SECONDS
+        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, PAUSE_SECONDS
+        doubtful = False
         while True:
             try:
                 return await self.lines[shard].call(call, caller)
             except RestanteError as error:
-                if not self.goes_on(error) or asyncio.get_running_loop().time() + pause > deadline:
+                if not self.goes_on(error):
                     raise
+                doubtful = doubtful or isinstance(error, OutcomeUnknown)
+                if asyncio.get_running_loop().time() + pause > deadline:
+                    raise self.given_up(shard, error, doubtful=doubtful) from None
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _PAUSE_MAX_SECONDS)
+            pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
     def goes_on(self, error: RestanteError) -> bool:
         """Whether a shard is asked again after an error."""
         return is_silent(error)
 
+    def given_up(self, shard: int, error: RestanteError, *, doubtful: bool) -> RestanteError:
+        """What is told of a shard that was silent for too long. What may have been carried out is told as such."""
+        return OutcomeUnknown(error.message, **error.details) if doubtful else self.away(shard, error)
+
+    def away(self, shard: int, error: RestanteError) -> RestanteError:  # noqa: ARG002 - here all shards are near
+        """What is told of a shard in which nothing was done."""
+        return error
+
     async def all(self, call: Call[Answer], caller: Grant = EVERYTHING) -> list[Answer]:
-        """What each shard answers. One that is silent makes all of it an error: less would look like all."""
+        """The answer of each shard. One that is silent makes all of it an error: less would look like all."""
         return await asyncio.gather(*(self.call(shard, call, caller) for shard in range(len(self.lines))))
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from restante.settings import Settings
 _log = logging.getLogger("restante.cluster")
 
 RELEASE = b"r"
-"""Said to a child: the end is near. Whoever waits is let go of."""
+"""Said to a child: the end is near. Callers that wait are let go of."""
 READY = b"ready\n"
 _START_SECONDS = 120.0
 _AGAIN_SECONDS = 0.2
@@ -32,7 +32,7 @@ _ORDER_LENGTH_BYTES = 4
 
 
 class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is, and all that it needs to know."""
+    """The orders for a child: what it is, and all that it needs to know."""
 
     kind: str
     """`shard` or `door`."""
@@ -44,7 +44,7 @@ class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
     table: ShardTable
     url: str
     listener: int = -1
-    """Of a door: the socket on which clients come."""
+    """The socket on which clients come to a door."""
 
     @property
     def name(self) -> str:
@@ -126,7 +126,7 @@ class Child:
                 pause = min(2 * pause, _AGAIN_MAX_SECONDS)
 
     def _note(self, failure: str | None) -> None:
-        """For the doors, which tell it to operators."""
+        """Note it for the doors, which tell it to operators."""
         if self.order.kind == "shard":
             note_failure(shard_folder(Path(self.order.home), self.order.number, self.order.table.epoch), failure)
 

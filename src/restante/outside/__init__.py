@@ -1,1 +1,1 @@
-"""What the hub says to others over HTTP: origins and webhooks."""
+"""Calls of the hub to others over HTTP: origins and webhooks."""

@@ -1,41 +1,28 @@
-"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with whoever started it.
+"""The process of a clerk: reads what is to be computed, writes what came of it, and ends with its parent.
 
-A question is a length and MessagePack: what is to be done, and with what. So is an answer. The first thing that is written is an
-answer without content: the process is there.
+A question is MessagePack: what is to be done, and with what. So is an answer.
 """
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import struct
+import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from restante.errors import RestanteError
-from restante.model.storage.changes import BlobKey
 from restante.model.storage.joined import joined
-from restante.model.storage.merge import DrawerStretch, merged
-from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD
-from restante.model.storage.run import StoredSegment
-from restante.model.storage.segment import EncodedSegment, decode
-from restante.ports.clerk import SegmentPart
+from restante.model.storage.segment_frame import EncodedSegment
+from restante.outside.helper_frames import answer_all, write_frame
 
-LENGTH = struct.Struct("<I")
-IDLE_SECONDS = 60.0
-"""Nobody has asked for so long: the process ends, and another one is started when it is needed."""
 _NICENESS = 5
+_encoder = msgspec.msgpack.Encoder()
 
 
 class ClerkTask(IntEnum):
-    """What is to be done."""
+    """A task of the filing clerk."""
 
     JOIN = 1
     MERGE = 2
@@ -61,37 +48,14 @@ class SegmentAnswer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClerkAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """What came of it. If it failed, whoever asked does it itself, and meets the reason."""
+    """The answer to a task. If it failed, who asked does it itself, and meets the reason."""
 
     failed: bool
     segments: list[SegmentAnswer]
 
 
-def read_frame(descriptor: int) -> bytes | None:
-    """A whole frame; None at the end."""
-    head = _read(descriptor, LENGTH.size)
-    return None if head is None else _read(descriptor, LENGTH.unpack(head)[0])
-
-
-def write_frame(descriptor: int, content: bytes) -> None:
-    left = memoryview(LENGTH.pack(len(content)) + content)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
-def _read(descriptor: int, count: int) -> bytes | None:
-    parts = []
-    while count:
-        part = os.read(descriptor, count)
-        if not part:
-            return None
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
 def answered(question: bytes) -> ClerkAnswer:
-    """What came of a question."""
+    """The answer to a question."""
     try:
         task, *given = msgspec.msgpack.decode(question)
         segments: Sequence[EncodedSegment | None] = _join(*given) if task == ClerkTask.JOIN else _merge(*given)
@@ -105,26 +69,15 @@ def _join(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> list[
 
 
 def _merge(parts: Sequence[Sequence[Any]], first: int) -> list[EncodedSegment]:
-    stretches, pieces = [], []
-    for part in (SegmentPart(*fields) for fields in parts):
-        stored = StoredSegment(BlobKey(0, 0), part.base, decode(part.front, trusted=True), part.published_at)
-        stretches.append(DrawerStretch(stored, part.first, part.last))
-        records = np.frombuffer(part.records, RECORD)
-        pieces.append(SegmentPiece(stored, part.row, records, part.data, part.properties))
-    return merged(stretches, pieces, first, lambda *_: None)
+    # Arrow is loaded when larger runs are merged: most of the start of a process would be that.
+    from restante.outside.clerk_merges import merged_parts  # noqa: PLC0415
+
+    return merged_parts(parts, first)
 
 
-def main() -> None:
-    """Until nobody is there, or nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError):
-        os.nice(_NICENESS)
-    encoder = msgspec.msgpack.Encoder()
-    with suppress(OSError):
-        write_frame(1, b"")
-        while select.select([0], [], [], IDLE_SECONDS)[0] and (question := read_frame(0)) is not None:
-            write_frame(1, encoder.encode(answered(question)))
+def _answer(line: socket.socket, question: bytes) -> None:
+    write_frame(line.fileno(), _encoder.encode(answered(question)))
 
 
 if __name__ == "__main__":
-    main()
+    answer_all(_answer, niceness=_NICENESS)

@@ -1,52 +1,35 @@
-"""`FilingClerk`: a clerk in a process of its own, so that filing does not hold the interpreter of the hub.
-
-If the process dies, is slow or is not there yet, the hub computes by itself: nothing is lost by it but time.
-"""
+"""`FilingClerk`: a clerk in processes of its own, so that neither filing nor large pages hold the interpreter of the hub."""
 
 from __future__ import annotations
 
-import logging
-import os
-import select
-import subprocess
+import socket
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
-from restante.outside.clerk_process import ClerkAnswer, ClerkTask, read_frame, write_frame
-from restante.ports.clerk import SegmentPart
-
-_log = logging.getLogger(__name__)
+from restante.model.storage.segment_frame import EncodedSegment
+from restante.outside.clerk_process import ClerkAnswer, ClerkTask
+from restante.outside.helper_frames import read_frame, write_frame
+from restante.outside.helper_process import HelperProcess, wait_for_answer
+from restante.outside.page_clerk import PageClerk
+from restante.ports.clerk import PageQuestion, ReadPage, SegmentPart
 
 _WORTH_CALLS = 32
-"""From so many calls on a process is worth its start."""
-_PATIENCE_SECONDS = 30.0
-_PAUSE_SECONDS = 10.0
-"""After a process died it is not started again at once."""
+"""From so many calls on the process that files is worth its start."""
+_WORTH_PAGES = 4
+MODULE = "restante.outside.clerk_process"
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ClerkAnswer)
 
 
 class FilingClerk:
-    """Started when there is enough to do. One question at a time: who finds it busy computes by itself."""
+    """One process files: who finds it busy computes by himself. Another reads pages."""
 
     def __init__(self, worth_calls: int = _WORTH_CALLS) -> None:
-        self._worth_calls = worth_calls
-        self._calls = 0
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._there = False
-        """Whether the process has said so."""
-        self._not_before = 0.0
-        self._closed = False
-        self.answers = 0
-        """How many the process has given."""
+        self._process = HelperProcess(MODULE, "files", worth_calls)
+        self._pages = PageClerk(min(worth_calls, _WORTH_PAGES))
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
         answer = self._ask(ClerkTask.JOIN, contents, shifts, group)
@@ -56,99 +39,42 @@ class FilingClerk:
 
     @property
     def merges(self) -> bool:
-        return not self._closed and sys.platform != "win32"
+        return not self._process.closed and sys.platform != "win32"
 
     def merged(self, parts: Sequence[SegmentPart], first: int) -> list[EncodedSegment] | None:
         return self._ask(ClerkTask.MERGE, parts, first)
 
     @property
+    def reads(self) -> bool:
+        return self._pages.reads
+
+    def published(self, page: PageQuestion) -> ReadPage | None:
+        return self._pages.published(page)
+
+    @property
     def process_id(self) -> int | None:
-        """Of the process that answers, if there is one."""
-        return self._process.pid if self._process is not None and self._there else None
+        """The id of the process that files, if there is one."""
+        return self._process.process_id
+
+    @property
+    def answers(self) -> int:
+        """The number of answers that this process has given."""
+        return self._process.answers
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._end()
+        self._process.close()
+        self._pages.close()
 
     def _ask(self, task: ClerkTask, *given: object) -> list[EncodedSegment] | None:
-        """What the process answers; None if the caller is to do it."""
-        self._calls += 1
-        if self._calls < self._worth_calls or not self._lock.acquire(blocking=False):
-            return None
-        try:
-            process = self._started()
-            if process is None:
-                return None
-            content = self._exchanged(process, _encoder.encode((task, *given)))
-            answer = None if content is None else _decoder.decode(content)
-            if answer is None:
-                self._give_up("it ended, or did not answer in time")
-                return None
-            self.answers += 1
-            return None if answer.failed else [one.encoded() for one in answer.segments]
-        except (OSError, msgspec.MsgspecError) as error:
-            self._give_up(str(error))
-            return None
-        finally:
-            self._lock.release()
-
-    def _exchanged(self, process: subprocess.Popen[bytes], question: bytes) -> bytes | None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        write_frame(process.stdin.fileno(), question)
-        answering = process.stdout.fileno()
-        return read_frame(answering) if _is_readable(answering, _PATIENCE_SECONDS) else None
-
-    def _started(self) -> subprocess.Popen[bytes] | None:
-        """The process, if it is there; it is started if there is none, and not waited for."""
-        if self._process is not None and self._process.poll() == 0:
-            self._end()  # Nobody had asked for long.
-        if self._process is None and not self._closed and time.monotonic() >= self._not_before:
-            self._process = _new_process()
-        process = self._process
-        if process is None or self._there:
-            return process
-        assert process.stdout is not None
-        if not _is_readable(process.stdout.fileno(), 0):
-            return None
-        self._there = read_frame(process.stdout.fileno()) == b""
-        if not self._there:
-            self._give_up("it did not begin")
-        return self._process
-
-    def _give_up(self, why: str) -> None:
-        _log.warning("The process that files has ended (%s); the hub files by itself meanwhile.", why)
-        self._not_before = time.monotonic() + _PAUSE_SECONDS
-        self._end()
-
-    def _end(self) -> None:
-        process, self._process, self._there = self._process, None, False
-        if process is None:
-            return
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        process.wait()
+        """The answer of the process; None if the caller is to do the work."""
+        answer = self._process.asked(lambda line: _exchanged(line, _encoder.encode((task, *given))))
+        return None if answer is None or answer.failed else [one.encoded() for one in answer.segments]
 
 
-def _new_process() -> subprocess.Popen[bytes] | None:
-    try:
-        return subprocess.Popen(
-            (sys.executable, "-m", "restante.outside.clerk_process"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-    except OSError as error:
-        _log.warning("The process that files could not be started (%s); the hub files by itself.", error)
-        return None
-
-
-def _is_readable(descriptor: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1_000))
+def _exchanged(line: socket.socket, question: bytes) -> ClerkAnswer:
+    write_frame(line.fileno(), question)
+    wait_for_answer(line)
+    content = read_frame(line.fileno())
+    if content is None:
+        raise OSError("it ended")
+    return _decoder.decode(content)

@@ -1,6 +1,6 @@
 """Webhooks over HTTP: one attempt, within its time. Redirects are not followed, and what is answered is not read.
 
-A name is looked up once, and the call goes to an address that was found and may be called: whoever answers for the name
+A name is looked up once, and the call goes to an address that was found and may be called: the server that answers for the name
 cannot change it in between. The address in the call stays as it was given, so the receiver's certificate is checked
 against its name. No proxy is used, whatever the environment says: it would look names up by itself.
 """

@@ -56,7 +56,7 @@ class Backplane(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the log: it names the source whose positions the owners store."""
+        """The name of the log: it names the source whose positions the owners store."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What an engine adds to its store so that it can be backed up while it is in use. An engine may do without."""
+"""Backups of a store that is in use: what an engine adds for them. An engine may do without."""
 
 from __future__ import annotations
 

@@ -1,17 +1,22 @@
-"""The clerk: computes what filing writes. It stores nothing and keeps nothing, so it may be another process, and may die."""
+"""The clerk: computes what filing writes, and large pages of the feed.
+
+It stores nothing and keeps nothing, so it may be another process, and may die.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import pyarrow as pa
+
 from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 class SegmentPart(NamedTuple):
-    """What is merged of one segment: drawers `first` up to, but without, `last`, whose rows begin with row `row`."""
+    """The part of one segment that is merged: drawers `first` up to, but without, `last`, whose rows begin with row `row`."""
 
     front: bytes
     base: int
@@ -22,6 +27,38 @@ class SegmentPart(NamedTuple):
     records: Buffer
     data: Buffer
     properties: Buffer
+
+
+class PlacedSegment(NamedTuple):
+    """A segment in a file: where it begins, how long it and its front are, and what its run says of it."""
+
+    path: str
+    start: int
+    length: int
+    front: int
+    base: int
+    published_at: int
+
+
+class PageQuestion(NamedTuple):
+    """The messages of these segments with numbers from `low` to `high` (inclusive), in number order."""
+
+    segments: Sequence[PlacedSegment]
+    low: int
+    high: int
+    columns: Sequence[str]
+    with_checks: bool
+    """Whether messages of the hub's own health checks are asked for, too."""
+    released: Sequence[Sequence[int]]
+    """Of messages that were released to the end: the numbers that they have, those that they had, and when."""
+
+
+class ReadPage(NamedTuple):
+    """Rows of the feed, the same as an Arrow stream, and the seconds of processor time that they took elsewhere."""
+
+    table: pa.Table
+    stream: memoryview
+    seconds: float
 
 
 class Clerk(Protocol):
@@ -40,6 +77,15 @@ class Clerk(Protocol):
         """The segments of one slice of a shelf, with all rows of these parts; None if it could not."""
         ...
 
+    @property
+    def reads(self) -> bool:
+        """Whether it reads pages of the feed now; otherwise the caller does."""
+        ...
+
+    def published(self, page: PageQuestion) -> ReadPage | None:
+        """The rows that are asked for; None if it could not: the caller reads them, and meets the reason."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -47,6 +93,7 @@ class OwnClerk:
     """Does all of it in the thread that asks."""
 
     merges = False
+    reads = False
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
         return joined(contents, shifts, group)
@@ -54,5 +101,8 @@ class OwnClerk:
     def merged(self, parts: Sequence[SegmentPart], first: int) -> list[EncodedSegment] | None:  # noqa: ARG002 - never asked
         return None
 
+    def published(self, page: PageQuestion) -> ReadPage | None:  # noqa: ARG002 - never asked
+        return None
+
     def close(self) -> None:
-        """There is nothing to end."""
+        """Close nothing: there is nothing to end."""

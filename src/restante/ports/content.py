@@ -18,7 +18,7 @@ class ContentRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What an origin delivered for a bundle."""
+    """The content that an origin delivered for a bundle."""
 
     data: bytes
     media_type: str = "application/octet-stream"

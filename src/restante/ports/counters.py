@@ -17,7 +17,7 @@ class Counters(Protocol):
         ...
 
     def total(self, batch_id: bytes) -> int:
-        """What was counted; 0 of a batch that is not known."""
+        """The total of a batch; 0 of one that is not known."""
         ...
 
     def forget(self, batch_id: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What the nodes of one shared store know of one another: who is alive, and who owns which shard. It is kept in the store."""
+"""The nodes of one shared store: who is alive, and who owns which shard. It is kept in the store."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class NodeRow(NamedTuple):
     """A node as it states itself. It lives as long as its beat changes."""
 
     session: str
-    """Of this start of the node: the same node started again has another."""
+    """The session of this start of the node: the same node started again has another."""
     name: str
     beat: int
     lease_milliseconds: int
     about: bytes
-    """What the node tells the others; the store does not read it."""
+    """The text that the node tells the others; the store does not read it."""
 
 
 class ShardRow(NamedTuple):
@@ -24,7 +24,7 @@ class ShardRow(NamedTuple):
 
     shard: int
     first: int
-    """Its first partition. It ends where the next one begins."""
+    """The shard's first partition. It ends where the next one begins."""
     owner: str | None
     """The session of a node."""
     heir: str | None
@@ -39,7 +39,7 @@ class StoreSurvey(NamedTuple):
     """Raised when shards are split or joined."""
     nodes: tuple[NodeRow, ...]
     shards: tuple[ShardRow, ...]
-    """Those that have partitions, in their order."""
+    """The shards that have partitions, in their order."""
 
 
 class NodeMembership(Protocol):
@@ -72,7 +72,11 @@ class NodeMembership(Protocol):
         ...
 
     def tell(self, about: bytes) -> None:
-        """What the others are to know of this node, from the next beat on."""
+        """Say what the others are to know of this node, from the next beat on."""
+        ...
+
+    def lease_seconds(self) -> float:
+        """How long this node may still answer, if it renews its lease no more."""
         ...
 
     def require(self) -> None:

@@ -19,20 +19,37 @@ An engine decides nothing but how bytes lie. Everything it promises is in `resta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 
 
 class StoreSize(NamedTuple):
-    """What the store occupies, and what it has written since it was opened (journals included), in bytes."""
+    """The bytes that the store occupies, and that it has written since it was opened (journals included)."""
 
     stored_bytes: int
     written_bytes: int
 
 
+class BlobPlace(NamedTuple):
+    """Where a blob lies: in which file, from which byte on, and how long it is."""
+
+    path: str
+    start: int
+    length: int
+
+
+@runtime_checkable
+class BlobsInFiles(Protocol):
+    """A store whose blobs other processes of this machine can read, too, as long as a reader here is pinned to them."""
+
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        """Where the blob lies; None if it is in no file."""
+        ...
+
+
 class StoreReader(Protocol):
-    """What is read of a store. All methods raise only errors of `restante.errors`."""
+    """The reads of a store. All methods raise only errors of `restante.errors`."""
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         """The value, or None."""
@@ -109,6 +126,10 @@ class Store(StoreReader, Protocol):
 
     def require_owned(self) -> None:
         """Raise `NotOwner` if another may own the store by now. What was read before is still true when it returns."""
+        ...
+
+    def lease_seconds(self) -> float | None:
+        """What is left of the time for which it is owned; None: for as long as it is open."""
         ...
 
     def checkpoint(self) -> None:

@@ -1,4 +1,4 @@
-"""What every sample night is made of: steps that are timed, mailboxes emptied side by side, a batch that is watched."""
+"""The parts of every sample night: steps that are timed, mailboxes emptied side by side, a batch that is watched."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LateRecipient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightResult(msgspec.Struct, kw_only=True):
-    """What happened. `wrong` is empty when everything arrived exactly once and in order."""
+    """The result of a night. `wrong` is empty when everything arrived exactly once and in order."""
 
     messages: int
     recipients: int
@@ -75,11 +75,11 @@ class PlotPoint(NamedTuple):
 
 
 class SettledNight(NightResult, kw_only=True):
-    """What happened, with what the tables say about it."""
+    """The result of a night, with what the tables say about it."""
 
     readings: int = 0
     settlement: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    """What was settled, by product."""
+    """The settlement, by product."""
     report: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """The rows of the collection report, the slowest actors first."""
     collected: list[PlotPoint] = msgspec.field(default_factory=list)

@@ -22,7 +22,7 @@ from restante.work.worker_process import WorkerPlace, work_async
 
 ACTIONS = 500
 THINGS = 50
-"""What concerns one thing is done in order; different things are done side by side."""
+"""The number of things. Actions of one thing are done in order; different things are worked on side by side."""
 _ACTION = "tour_count"
 _DO_SECONDS = 0.01
 _PATIENCE_SECONDS = 30.0
@@ -94,7 +94,7 @@ class NightWork:
 
     @property
     def wrong(self) -> list[str]:
-        """What is wrong, if actions were not done at least once and in order: what was begun and not reported is done again."""
+        """The faults, if actions were not done at least once and in order: one that was begun and not reported is done again."""
         disordered = [
             thing for thing, numbers in self.done.items() if list(dict.fromkeys(numbers)) != sorted(set(numbers))
         ]

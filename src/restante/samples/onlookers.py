@@ -97,7 +97,7 @@ def _wait(onlookers: Sequence[Onlooker], expected: dict[str, list[int]]) -> None
 
 
 def _numbers(hub: Hub, name: str) -> list[int]:
-    """What the recipient has, in order."""
+    """The numbers that the recipient has, in order."""
     numbers: list[int] = []
     after: int | None = 0
     while after is not None:

@@ -109,7 +109,7 @@ def play(hub: Hub, post: SampleMail, watch: Watch, tell: Tell = lambda _: None) 
 
 
 class _Stage(NamedTuple):
-    """What every act of the night needs."""
+    """The things that every act of the night needs."""
 
     hub: Hub
     post: SampleMail
@@ -137,7 +137,7 @@ def _publish(stage: _Stage) -> None:
 
 
 def _publish_again(stage: _Stage) -> None:
-    """Then nothing more comes, and the batch is sealed."""
+    """Publish a parcel once more, and seal the batch: nothing more comes."""
     parcel, night = stage.post.parcel(0), stage.night
     with stage.timed("publish a parcel again", parcel.num_rows) as (step, advance):
         night.duplicates = stage.hub.producer.send(parcel, batch=stage.batch.id).duplicates

@@ -30,7 +30,7 @@ from restante.spark.reports.outcomes import fates
 from restante.spark.reports.report_run import opened
 
 STEPS = _SETTLE, _COLLECT, _FILL, _REPORT = "settle and deliver", "collect and confirm", "fill the tables", "report"
-"""What the night consists of, in order."""
+"""The steps of the night, in order."""
 _GROUPS_MAX = 8
 _COMPLETE_SECONDS = 60.0
 _SLOWEST_SHOWN = 8
@@ -38,7 +38,7 @@ _PLACES = {name: place for place, name in enumerate(PRODUCTS)}
 
 
 class Shows(NamedTuple):
-    """What shows how far the night is: a bar for a step of Spark, bars of messages, lines of messages that arrive."""
+    """A display of how far the night is: a bar for a step of Spark, bars of messages, lines of messages that arrive."""
 
     stages: Callable[[str], AbstractContextManager[None]]
     bars: Callable[[], AbstractContextManager[Watch]]
@@ -188,7 +188,7 @@ def _moments(work: Work, as_of: datetime, since: datetime) -> Iterator[PlotPoint
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What an actor reads of its mail: lines of a product, or the summary of them all."""
+    """A document that an actor reads of its mail: lines of a product, or the summary of them all."""
 
     readings: int
     energy_wh: int
@@ -237,7 +237,7 @@ def _documents(bundle: Bundle) -> list[Document]:
 
 
 def faults(documents: Sequence[Document]) -> Iterator[str]:
-    """What is wrong with an actor's mail: nothing, if all is there, once, in order, and adds up."""
+    """The faults of an actor's mail: none, if all is there, once, in order, and adds up."""
     if not documents:
         yield "nothing has come."
         return

@@ -43,7 +43,7 @@ from restante.server.routes.pages import Pages
 _log = logging.getLogger("restante.server")
 
 SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
-"""What a web socket can be opened for."""
+"""The routes of web sockets."""
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *sends.ROUTES,
@@ -92,7 +92,7 @@ class Application:
         self._sockets = Router(SOCKETS)
         self.web = WebAccess(desk.settings.server, desk.gate, desk.url)
         self.mounts: Sequence[MountedApplication] = ()
-        """What else is served here."""
+        """The applications that are served here besides."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -155,7 +155,7 @@ class Application:
         exchange.allow(route.query)
 
     def _take_ticket(self, exchange: Exchange) -> None:
-        """What a browser carries in the address stands for the header that it cannot send."""
+        """Take a ticket in the address, which stands for the header that a browser cannot send."""
         ticket = exchange.text(TICKET)
         if ticket is not None:
             exchange.authorize(self._desk.tickets.authorization(ticket, exchange.place.get("recipient")))

@@ -1,4 +1,4 @@
-"""What the handlers share: the hub, who may use it, how much is under way, what was counted."""
+"""The desk that the handlers share: the hub, who may use it, how much is under way, what was counted."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ T = TypeVar("T")
 
 
 class ServedLink(Protocol):
-    """What answers the calls of those who ask: the hub in this process, or the shards that a door carries calls to."""
+    """The link that answers calls: the hub in this process, or the shards that a door carries calls to."""
 
     def on_behalf_of(self, caller: Grant) -> ServedLink: ...
+    def in_order(self) -> ServedLink:
+        """For a connection whose publishes are stored in the order sent."""
+        ...
+
     async def call(self, call: Call[Answer]) -> Answer: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def close(self) -> None: ...
@@ -40,7 +44,7 @@ class ServedLink(Protocol):
 
 @dataclass
 class Counter:
-    """What the handlers share that need no hub in their own process: a door has no more than this."""
+    """The part of the desk that needs no hub in its own process: a door has no more than this."""
 
     link: ServedLink
     settings: Settings
@@ -54,7 +58,7 @@ class Counter:
     """Where each setting came from that is not the default."""
     room: Room = field(init=False)
     passes: Passes = field(init=False)
-    """What those were let in with whose connections last."""
+    """The grants of those whose connections last."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -90,11 +94,11 @@ class Desk(Counter):
     post: ConnectedClients = field(init=False)
     """The live connections, which get messages pushed."""
     tickets: Tickets = field(init=False)
-    """What browsers carry in addresses."""
+    """The tickets that browsers carry in addresses."""
     health: HealthRounds = field(init=False)
     """How the hub is, as of the last round."""
     rates: Rates = field(init=False)
-    """What went through the hub within the last hour."""
+    """The rates of the last hour."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -70,6 +70,6 @@ _FILTER = _WithoutTickets()
 
 
 def leave_tickets_out() -> None:
-    """Have the loggers of Uvicorn write no ticket, whoever has set them up. A second call changes nothing."""
+    """Have the loggers of Uvicorn write no ticket, whatever has set them up. A second call changes nothing."""
     for name in ("uvicorn.access", "uvicorn.error"):
         logging.getLogger(name).addFilter(_FILTER)

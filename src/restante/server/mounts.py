@@ -1,4 +1,4 @@
-"""What else is served at this address: an application of its own under a path, such as the console."""
+"""Applications that are served at this address besides, each under a path of its own, such as the console."""
 
 from __future__ import annotations
 

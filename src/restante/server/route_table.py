@@ -62,7 +62,7 @@ class Router:
         route = node.routes.get(exchange.method)
         if route is not None:
             return route
-        # Whoever only asks whether a page or the health is there gets its headers; elsewhere a GET is more than a look.
+        # A caller that only asks whether a page or the health is there gets its headers; elsewhere a GET is more than a look.
         get = node.routes.get("GET")
         looks = get is not None and get.roles is None
         if get is not None and looks and exchange.method == "HEAD":

@@ -153,7 +153,7 @@ class Service(HttpServer):
 
 
 def _clerk(settings: Settings) -> Clerk | None:
-    """Who computes what filing writes: a process of its own, where there can be one."""
+    """The clerk that computes what filing writes: a process of its own, where there can be one."""
     return FilingClerk() if settings.filing_process and sys.platform != "win32" else None
 
 
@@ -163,7 +163,7 @@ def _bound(bound: socket.socket | None) -> socket.socket:
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:
-    """What signs calls to origins that have no secret of their own; made only if there are such."""
+    """The secret that signs calls to origins that have none of their own; made only if there are such."""
     called = (origin for origin in settings.origins.values() if origin.content_url or origin.dequeued_url)
     needed = any(origin.secret is None for origin in called)
     return origin_secret(folder) if needed and folder is not None else None
@@ -211,7 +211,7 @@ def serve(service: Service, started: Callable[[], None]) -> None:
 
 
 def spare_the_collector() -> None:
-    """What there is now stays as long as the process: nobody need look at it again."""
+    """Spare the collector the objects that there are now: they stay as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS_MAX, 20, 100)
@@ -229,7 +229,7 @@ def allow_connections() -> None:
 
 
 class RunningService(Protocol):
-    """What runs in an event loop until it is drained: a hub, or a door."""
+    """A service that runs in an event loop until it is drained: a hub, or a door."""
 
     url: str
 
@@ -273,7 +273,7 @@ class ServedHub:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(run())
-        except BaseException as error:  # noqa: BLE001  # handed to whoever started it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that started it
             self._error = error
             _log.exception("The server ended.")
         finally:

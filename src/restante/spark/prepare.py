@@ -41,7 +41,7 @@ def _archive(found: java.Java) -> None:
 
 
 def _child(arguments: list[str]) -> str:
-    """What it has to say. It ends with its Java, which goes on writing for a while, or both are ended in time."""
+    """The words of the child. It ends with its Java, which goes on writing for a while, or both are ended in time."""
     command = [sys.executable, "-m", __spec__.name, *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -58,7 +58,7 @@ def _child(arguments: list[str]) -> str:
 
 
 def _work(folder: str, options: list[str]) -> None:
-    """What a job does first: a table written, merged into and read, rows through Python and back."""
+    """The first steps of a job: a table written, merged into and read, rows through Python and back."""
     from restante.spark.sessions.start import session  # noqa: PLC0415  # the parent does without Spark
 
     settings = {"spark.driver.extraJavaOptions": " ".join(options), "spark.driver.memory": "1g"}

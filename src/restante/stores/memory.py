@@ -49,7 +49,7 @@ class _Table:
 
 @dataclass(slots=True)
 class _Durable:
-    """What a crash leaves."""
+    """The rows and blobs that a crash leaves."""
 
     tables: defaultdict[tuple[int, Space], _Table] = field(default_factory=lambda: defaultdict(_Table))
     blobs: dict[BlobKey, bytes] = field(default_factory=dict)
@@ -178,15 +178,18 @@ class MemoryStore:
         if not self.owned:
             raise NotOwner("The lease of the store has ended.")
 
+    def lease_seconds(self) -> float | None:
+        return None
+
     def scrub(self) -> bool:
-        """There are no files."""
+        """Scrub nothing: there are no files."""
         return True
 
     def failure(self) -> str | None:
         return self._stopped
 
     def checkpoint(self) -> None:
-        """There is nothing to tidy up."""
+        """Do nothing: there is nothing to tidy up."""
 
     def size(self) -> StoreSize:
         with self._lock:

@@ -1,4 +1,4 @@
-"""What every store engine promises, as tests. Needs `pytest` and `hypothesis`.
+"""The promises of every store engine, as tests. Needs `pytest` and `hypothesis`.
 
 A new engine proves itself with one class:
 
@@ -295,7 +295,7 @@ class StoreContract:
         raise NotImplementedError
 
     def no_commit_is_in_doubt(self, folder: Path) -> None:
-        """What an engine does instead: it stops, and has no outcome to tell."""
+        """Check that an engine has no outcome to tell: it stops instead."""
         store = self.open(folder)
         with pytest.raises(Unavailable):
             store.resolve()

@@ -52,7 +52,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OutcomeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What became of one action."""
+    """The outcome of one action."""
 
     sequence_number: Annotated[int, Meta(ge=1, le=_NUMBER_MAX)]
     state: OutcomeState
@@ -65,7 +65,7 @@ class OutcomeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What became of actions of one partition, and up to where all have an outcome."""
+    """The outcomes of actions of one partition, and up to where all have one."""
 
     generation: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)]
     outcomes: Annotated[tuple[OutcomeBody, ...], Meta(max_length=OUTCOMES_AT_ONCE_MAX)] = ()
@@ -80,7 +80,7 @@ class PartitionOutcomesBody(OutcomesBody, frozen=True, kw_only=True, forbid_unkn
 
 
 class JointOutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of actions of several partitions."""
+    """The outcomes of actions of several partitions."""
 
     partitions: Annotated[
         tuple[PartitionOutcomesBody, ...], Meta(min_length=1, max_length=GROUP_PARTITIONS_AT_ONCE_MAX)

@@ -28,7 +28,7 @@ FIELDS = {
 """The field of a message for each attribute that has one."""
 REQUIRED = ("specversion", "id", "source", "type")
 RESERVED = frozenset({*FIELDS, "specversion", "data", "data_base64", ORIGINAL_ID})
-"""What no property can be: it has a place of its own."""
+"""Names that no property can have: each has a place of its own."""
 
 _attribute_name = re.compile(r"[a-z0-9]+")
 

@@ -16,7 +16,7 @@ from restante.wire.outgoing.sink import Sink
 
 Encoding = Literal["zstd", "gzip"]
 ENCODINGS: tuple[Encoding, ...] = ("zstd", "gzip")
-"""What is understood, the better first."""
+"""The encodings that are understood, the better first."""
 
 _PIECE_BYTES = 1 * MIB
 _GZIP_LEVEL = 1

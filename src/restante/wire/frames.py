@@ -29,7 +29,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a frame says beside its messages. The number is the client's own, and comes back with the answer."""
+    """The words of a frame beside its messages. The number is the client's own, and comes back with the answer."""
 
     number: int
     partition: int | UnsetType = UNSET
@@ -62,7 +62,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode_frame(frame: str | Body) -> SendFrame:
-    """What a client sent: text as `str`, binary as bytes."""
+    """Decode a frame that a client sent: text as `str`, binary as bytes."""
     if isinstance(frame, str):
         return _decode_text(frame)
     content = memoryview(frame)

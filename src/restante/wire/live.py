@@ -98,7 +98,7 @@ class Pushed(_Frame, frozen=True, tag="message", gc=False):
 
 
 class Echo(_Frame, frozen=True, tag="echo", gc=False):
-    """What this recipient sent from another client."""
+    """A message that this recipient sent from another client."""
 
     given: _Given = msgspec.field(name="message")
 
@@ -108,14 +108,14 @@ class Echo(_Frame, frozen=True, tag="echo", gc=False):
 
 
 class SendAccepted(_Frame, frozen=True, tag="sent", gc=False):
-    """What was sent has this id, and is on its way."""
+    """The acceptance of a send: it has this id, and is on its way."""
 
     request: int
     id: str
 
 
 class Fate(_Frame, frozen=True, tag="status", gc=False):
-    """What became of a message that was sent."""
+    """The fate of a message that was sent."""
 
     id: str
     status: Status
@@ -144,7 +144,7 @@ _tagged = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_hub_frame(frame: str | bytes | bytearray | memoryview) -> HubFrame | Mapping[str, Any] | None:
-    """What the hub said: a frame, the fields of a `problem`, or None for a type that is not known (yet)."""
+    """The words of the hub: a frame, the fields of a `problem`, or None for a type that is not known (yet)."""
     try:
         return _hub_frames.decode(frame)
     except msgspec.ValidationError:
@@ -159,7 +159,7 @@ def decode_hub_frame(frame: str | bytes | bytearray | memoryview) -> HubFrame | 
 _HUB_TYPES = frozenset({"connected", "message", "echo", "sent", "status", "collected", "disconnect"})
 
 MESSAGE_HEAD = b'{"type":"message","counter":%d,"message":'
-"""What stands before a message's JSON, with the place for the counter; after it stands one more brace."""
+"""The bytes before a message's JSON, with the place for the counter; after it stands one more brace."""
 
 
 def message_frame(counter: int, message: bytes) -> bytes:
@@ -206,7 +206,7 @@ _client_frames: msgspec.json.Decoder[Send | Collect] = msgspec.json.Decoder(Send
 
 
 def decode_client_frame(frame: str) -> Send | Collect:
-    """What a client said; `InvalidRequest` if it is no frame at all."""
+    """The words of a client; `InvalidRequest` if they are no frame at all."""
     try:
         content = frame.encode()
     except UnicodeEncodeError as error:

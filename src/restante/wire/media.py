@@ -17,7 +17,7 @@ PROBLEM = "application/problem+json"
 FORM = "application/x-www-form-urlencoded"
 
 BODIES = (JSON, CLOUDEVENT, CLOUDEVENTS_BATCH, ARROW)
-"""What messages may be published in."""
+"""The media types in which messages may be published."""
 
 _OF_CURL = ". (curl -d says that its body is a form: use curl --json, or add -H 'Content-Type: application/json'.)"
 _charset = re.compile(r';\s*charset\s*=\s*"?([^";\s]*)', re.IGNORECASE)
@@ -87,7 +87,7 @@ def _weighted(header: str) -> Iterator[tuple[str, float]]:
 
 
 def _stated_quality(parameters: Sequence[str]) -> float:
-    """What `q` says; 1 if it is not there, 0 if it makes no sense."""
+    """The value of `q`; 1 if it is not there, 0 if it makes no sense."""
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "q":

@@ -128,7 +128,7 @@ _TITLES = {
 }
 
 _MEMBERS = frozenset({"type", "title", "status", "detail", "code", "retriable", "correlation_id", "errors"})
-"""What every problem may have; the rest are the details of its code."""
+"""The members that every problem may have; the rest are the details of its code."""
 _FAULTS = list[Fault]
 
 
@@ -138,7 +138,7 @@ def status_of(code: str) -> int:
 
 
 def title_of(code: str) -> str:
-    """What a code says in a few words."""
+    """The title of a code, in a few words."""
     return _TITLES.get(code, "Something went wrong")
 
 
@@ -177,7 +177,7 @@ def error_of(problem: Mapping[str, object]) -> RestanteError:
 
 
 def _plain_details(error: RestanteError) -> dict[str, object]:
-    """What the code needs, as JSON can say it; of a defect nothing about the inside."""
+    """The details that the code needs, as JSON can say them; of a defect nothing about the inside."""
     if isinstance(error, Internal) or type(error) is RestanteError:
         return {}
     return {name: msgspec.to_builtins(value, enc_hook=str) for name, value in error.details.items()}

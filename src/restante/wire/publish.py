@@ -1,4 +1,4 @@
-"""What a client sends: messages as a body, with ids given before the first attempt, so that it may be repeated.
+"""Sends of a client: messages as a body, with ids given before the first attempt, so that it may be repeated.
 
 A few messages become JSON, which is quickest for them, and are judged by the hub. What JSON cannot say, and what is
 many, goes through the model's own rules into columns and becomes an Arrow stream; so a fault is the same error

@@ -25,7 +25,7 @@ _OPTIONAL_INTEGER = (int, type(None))
 
 
 class Making(NamedTuple):
-    """What it takes to make ids for those that have none."""
+    """The parts that make ids for messages that have none."""
 
     random: Random
     now_ms: int

@@ -20,7 +20,7 @@ _WANTED = ("published", "released")
 
 
 def action_page(page: NextPage, hub_now: float) -> ActionPage:
-    """What a worker does of a page; other changes than publications and releases are none of its business."""
+    """The actions that a worker does of a page; other changes than publications and releases are none of its business."""
     return ActionPage(
         partition=page.partition,
         generation=page.generation,
@@ -95,7 +95,7 @@ def _actions(table: pa.Table) -> Iterator[WorkAction]:
 
 
 def _told(table: pa.Table, name: str, otherwise: Any) -> list[Any]:  # noqa: ANN401 - of the column's type
-    """What the hub tells of actions beside the feed's columns."""
+    """The facts that the hub tells of actions beside the feed's columns."""
     return _column(table, name).to_pylist() if name in table.column_names else [otherwise] * table.num_rows
 
 

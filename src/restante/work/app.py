@@ -30,7 +30,7 @@ Hook = Callable[[], Awaitable[None] | None]
 
 
 class App:
-    """What a worker runs: its group has the app's name."""
+    """The handlers that a worker runs: its group has the app's name."""
 
     def __init__(
         self,

@@ -25,14 +25,14 @@ class NoBody(Exception):
 
 @runtime_checkable
 class _Model(Protocol):
-    """What a class of pydantic can do."""
+    """The methods of a class of pydantic."""
 
     def model_validate_json(self, data: bytes) -> Any: ...  # noqa: ANN401 - the model
     def model_json_schema(self, *, ref_template: str) -> dict[str, Any]: ...
 
 
 class BodyType:
-    """What one handler takes."""
+    """The body that one handler takes."""
 
     def __init__(self, annotation: Any) -> None:  # noqa: ANN401 - what annotations are
         self.annotation = annotation

@@ -32,7 +32,7 @@ class CountsWork(Protocol):
 
 
 class ActionFigures(NamedTuple):
-    """Of one action, for people and programs alike."""
+    """The figures of one action, for people and programs alike."""
 
     name: str
     begun: int

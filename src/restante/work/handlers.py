@@ -64,7 +64,7 @@ class ActionHandler(Generic[P, T]):
         return self.function(*args, **kwargs)
 
     def arguments(self, data: bytes, job: ActionJob) -> dict[str, Any]:
-        """What the function is called with; the body is checked."""
+        """The arguments that the function is called with; the body is checked."""
         given: dict[str, Any] = {}
         if self.body is not None and self.body_name is not None:
             given[self.body_name] = self.body.decode(data)

@@ -1,4 +1,4 @@
-"""What a handler may know of the action that it does."""
+"""The facts that a handler may know of the action that it does."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _log = logging.getLogger("restante.work")
 
 
 class LeaseEvents(Protocol):
-    """What hears about the lease, in the lease's own thread."""
+    """The listener to the lease, in the lease's own thread."""
 
     def joined(self, member_id: str, status: GroupStatus, assigned: Sequence[Assigned]) -> None: ...
     def heard(self, assigned: Sequence[Assigned], hub_now: float, at: float) -> None: ...
@@ -107,7 +107,7 @@ class WorkLease:
         return self._answered
 
     def join_again(self) -> None:
-        """What this worker has is not what the hub thinks that it has: begin under new generations."""
+        """Begin under new generations: what this worker has is not what the hub thinks that it has."""
         with self._condition:
             self._member_id = None
             self._beat_now = True
@@ -155,7 +155,7 @@ class WorkLease:
                 self._rest()
 
     def _failed(self, error: RestanteError) -> None:
-        """What may pass is said once; what the hub refuses ends the worker."""
+        """Handle a failure: one that may pass is said once; a refusal of the hub ends the worker."""
         if not error.retriable and not isinstance(error, Internal):
             self._events.refused(error)
         elif not self._out_of_reach:

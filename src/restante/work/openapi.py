@@ -115,7 +115,7 @@ def _status_schema(handler: ActionHandler[Any, Any], schemas: dict[str, Any]) ->
 
 
 def _result_of(handler: ActionHandler[Any, Any]) -> BodyType | None:
-    """What the handler returns, if it says so and that is a result."""
+    """The type that the handler returns, if it says so and that is a result."""
     returned = typing.get_type_hints(handler.function).get("return", None)
     if returned in (None, types.NoneType, LocatedResult, Any):
         return None

@@ -68,7 +68,7 @@ class WorkReader:
         self._failures = 0
 
     def look(self) -> None:
-        """There may be more to read, or other partitions: a question that waits without them is put again."""
+        """Look once more: there may be more to read, or other partitions: a question that waits without them is put again."""
         self._changed.set()
         if self._asking is not None and not {(own.partition, own.generation) for own in self._reads()} <= self._asked:
             self._asking.cancel()
@@ -146,7 +146,7 @@ class WorkReader:
         return sum(page.table.num_rows for page in answer.pages) + sum(len(few.changes) for few in answer.few)
 
     def _stale(self, error: GenerationStale) -> None:
-        """What has another generation in force is not this worker's any more; a heartbeat says what is."""
+        """Drop the partitions of which another generation is in force: they are not this worker's any more. A heartbeat says which are."""
         stale = error.details.get("stale")
         known = self._core.partitions
         for own in stale if isinstance(stale, list) else ():

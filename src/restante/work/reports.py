@@ -20,7 +20,7 @@ _log = logging.getLogger("restante.work")
 class ReportAnswer(Enum):
     TAKEN = 1
     FAILED = 2
-    """It was refused, or nobody knows whether it was taken: it is made again, the same."""
+    """The report was refused, or nobody knows whether it was taken: it is made again, the same."""
     STALE = 3
     """The partition is another's."""
 

@@ -73,7 +73,7 @@ class WorkRunner:
         """The latest generation of each partition: one that is over does not begin again."""
         self._unknown_told: list[str] = []
         self._odd: frozenset[tuple[int, int]] = frozenset()
-        """What the hub says is this worker's, and the core has dropped."""
+        """The partitions that the hub says are this worker's, and the core has dropped."""
         definition = DefineGroup(app.name, actions=tuple(sorted(app.handlers)))
         self.lease = WorkLease(
             definition, member, link=link.apart(), events=_InLoop(self), running=self._running, monotonic=monotonic
@@ -284,13 +284,13 @@ class WorkRunner:
         self.wake()
 
     def _running(self) -> list[Running]:
-        """For heartbeats, in their thread."""
+        """The running actions, for heartbeats, in their thread."""
         running = self.core.running[:GROUP_RUNNING_MAX]
         return [Running(partition=partition, sequence_number=number) for partition, number in running]
 
 
 class _InLoop:
-    """What the lease's thread says, said in the event loop."""
+    """The events of the lease's thread, said in the event loop."""
 
     def __init__(self, runner: WorkRunner) -> None:
         self._runner = runner

@@ -23,7 +23,7 @@ from restante.work.job import current_job
 
 
 class SendsActions(Protocol):
-    """What carries actions to a hub."""
+    """The carrier of actions to a hub."""
 
     def send(self, call: SendAction) -> ActionStatus: ...
     async def send_async(self, call: SendAction) -> ActionStatus: ...
@@ -100,7 +100,7 @@ class AppHub:
 
 
 def carried() -> Mapping[str, str]:
-    """What an action that is sent while another one is done takes over from it: correlation id and trace."""
+    """The properties that an action that is sent while another one is done takes over from it: correlation id and trace."""
     job = current_job.get()
     if job is None:
         return {}

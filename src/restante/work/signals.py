@@ -1,4 +1,4 @@
-"""What handlers say beside returning: try again, no, and where the result is."""
+"""Signals of handlers beside returning: try again, no, and where the result is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOCATION_CHARACTERS_MAX = 2_000
 
 
 class Again(Exception):
-    """Not now: the action is tried again, after the usual wait or after so many seconds."""
+    """The signal of a handler that cannot do it now: the action is tried again, after the usual wait or after so many seconds."""
 
     def __init__(self, detail: str = "", *, seconds: float | None = None) -> None:
         super().__init__(detail)

@@ -28,7 +28,7 @@ _STARTED_AT = 1_767_225_600.0
 
 @dataclass(frozen=True, slots=True)
 class WorkRun:
-    """What became of the actions, in the order in which they were given."""
+    """The outcomes of the actions, in the order in which they were given."""
 
     outcomes: tuple[WorkOutcome | None, ...]
     """None: it has none, because its thing is held, or a handler in a thread did not end."""

@@ -18,7 +18,7 @@ from restante.work.port import keep_touching, open_port
 from restante.work.runner import WorkRunner
 
 STUCK_EXIT = 75
-"""A handler in a thread did not end in time: whoever started the process is to start it again."""
+"""A handler in a thread did not end in time: the parent of the process is to start it again."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger("restante.work")
 
@@ -32,7 +32,7 @@ class WorkerPlace:
     member: str | None = None
     """The same name after a restart takes the old partitions over at once."""
     port: int | None = None
-    """For `/livez`, `/readyz` and `/metrics`; 0 takes a free one."""
+    """The port of `/livez`, `/readyz` and `/metrics`; 0 takes a free one."""
     host: str = "127.0.0.1"
     liveness_file: Path | None = None
 

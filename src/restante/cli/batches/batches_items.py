@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from restante.model.batches.batch_answers import Acknowledged, ItemRange
 
 _AT_ONCE = 10_000
-"""So many lines are read and acknowledged in a call."""
+"""The number of lines that are read and acknowledged in a call."""
 _LINE_BYTES_MAX = 256
 _RANGE = re.compile(r"(?P<group>[^:]*:[^:]*):(?P<start>[0-9]{1,18})-(?P<upto>[0-9]{1,18})", re.ASCII)
 
@@ -75,7 +75,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 @dataclass(slots=True)
 class _Done:
-    """What became of all acknowledgements so far."""
+    """The sums of all acknowledgements so far."""
 
     acknowledged: int = 0
     complete: dict[str, str | None] = field(default_factory=dict)

@@ -205,7 +205,7 @@ def _print_status(found: BatchStatus) -> None:
 
 
 def _status_rows(found: BatchStatus) -> list[tuple[str, str]]:
-    """What there never was is left out."""
+    """The rows of a status; those of what there never was are left out."""
     done = [(name, getattr(found, name)) for name in ("acknowledged", "collected", "expired", "withdrawn")]
     repeated = [("duplicates", found.duplicates), ("duplicates waiting", found.duplicates_waiting)]
     times = [("opened", found.opened_at), ("sealed", found.sealed_at), ("completed", found.completed_at)]

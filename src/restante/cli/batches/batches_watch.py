@@ -91,7 +91,7 @@ Show = Callable[["BatchStatus", "Batch"], None]
 
 @contextmanager
 def _screen() -> Iterator[Show]:
-    """What shows a batch: on terminals, on standard error, and gone at the end."""
+    """The display of a batch: on terminals, on standard error, and gone at the end."""
     from rich.console import Console
     from rich.live import Live
 

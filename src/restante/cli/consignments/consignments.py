@@ -15,7 +15,7 @@ from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, print_answer, table_of
+from restante.cli.shared.output import listing, output, print_answer, print_found, table_of
 from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def show(
     """
     with closing(door.link()) as link:
         found = link.call(ReadConsignment(_id_of(link, consignment)))
-    print_answer(found, partial(_print_details, found), as_json=as_json)
+    print_found(found, _print_details, as_json=as_json)
 
 
 @at_hub
@@ -264,7 +264,7 @@ def _print_details(found: ConsignmentDetails) -> None:
 
 
 def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
-    """What there is not is left out."""
+    """The rows of a consignment; those of what there is not are left out."""
     staged = f"{counted(found.staged_messages, 'message')}, {size(found.staged_bytes)}"
     rows = [
         ("key", found.key),

@@ -40,7 +40,7 @@ _WRITERS_SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsignmentWish:
-    """What was said about the consignment."""
+    """The options of the consignment."""
 
     key: str
     attempt: int
@@ -51,7 +51,7 @@ class ConsignmentWish:
 
 @dataclass(slots=True)
 class Consigned:
-    """What has become of it."""
+    """The state of a consignment that files are staged into."""
 
     opened: ConsignmentOpened
     state: ConsignmentState
@@ -107,7 +107,7 @@ def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
 
 
 def _check_nobody_else(details: ConsignmentDetails, winners: Sequence[Winner]) -> None:
-    """What others have staged would be dropped by this commit without a word."""
+    """Check that nobody else has staged: this commit would drop that without a word."""
     own = {winner.writer for winner in winners}
     others = list(dict.fromkeys(one.writer for one in details.attempts if one.writer not in own))
     if others:
@@ -120,7 +120,7 @@ def _check_nobody_else(details: ConsignmentDetails, winners: Sequence[Winner]) -
 
 
 def going_on(opened: ConsignmentOpened, error: BaseException, attempt: int) -> str:
-    """What can be done now, for people."""
+    """The next steps, for people."""
     if isinstance(error, InvalidOperation):
         return (
             "Where several commands stage for one key, give each --no-commit. When none of them is at work any more, "
@@ -153,7 +153,7 @@ class _Staging:
         self._stopping = threading.Event()
 
     def all(self, sources: Sequence[MessageSource]) -> list[Winner]:
-        """What each file has staged. If one is refused the others stop as well."""
+        """The counts that each file has staged. If one is refused the others stop as well."""
         sizes = [source.size for source in sources]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         with progress_bar() as bar:

@@ -24,7 +24,7 @@ from restante.limits import MIB
 FILE_BYTES_TARGET = 128 * MIB
 FILE_ROWS_MAX = 1_000_000
 FILE_SECONDS_MAX = 60.0
-"""So long a file is waited for by those who read the folder while it grows."""
+"""The time for which those who read the folder while it grows wait for a file."""
 _GROUP_BYTES = 16 * MIB
 _GROUP_ROWS = 65_536
 _FILES_OPEN_MAX = 64

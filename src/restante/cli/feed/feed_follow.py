@@ -27,7 +27,7 @@ _RECORD_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowWish:
-    """What of the feed is asked for, and from where."""
+    """The choice of changes of the feed, and from where."""
 
     partitions: tuple[int, ...]
     """Empty: all."""

@@ -99,7 +99,7 @@ def _new(path: Path) -> io.FileIO:
 
 
 class _ChannelOutput(Output):
-    """What both kinds of streams share: they are safe when they are flushed."""
+    """The parts that both kinds of streams share: they are safe when they are flushed."""
 
     def __init__(self, channel: ByteOutput) -> None:
         self._channel = channel

@@ -21,7 +21,7 @@ class Positions:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.found = {} if path is None else _read(path)
-        """What was there at the start; partitions that nobody reads now stay in the file."""
+        """The positions at the start; partitions that nobody reads now stay in the file."""
 
     def record(self, safe: Mapping[int, int]) -> None:
         """All up to there is safe; it goes only forward. The file is replaced in one step, and is on the disk when this returns."""

@@ -35,7 +35,7 @@ class RowLook(NamedTuple):
 
     @property
     def snapshot_columns(self) -> tuple[str, ...]:
-        """What is asked of a snapshot for the same columns."""
+        """The columns that are asked of a snapshot for the same rows."""
         names = (_IN_SNAPSHOTS.get(name, name) for name in self.schema.names)
         return tuple(dict.fromkeys(name for name in names if name in MESSAGE_SCHEMA.names))
 
@@ -58,7 +58,7 @@ class RowLook(NamedTuple):
 
 
 def written_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """What is written of rows that have more columns than were asked for; empty: all."""
+    """The columns that are written of rows that have more than were asked for; empty: all."""
     return (*columns, _PARTITION.name, *_ONLY_STORED) if columns else ()
 
 

@@ -14,8 +14,8 @@ from restante.calls.groups import DeleteGroup, ListGroups, PauseGroup, ReadGroup
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, print_answer, table_of
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, output, print_answer, print_found, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 app = command_group("groups")
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a group.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
 @app.callback()
@@ -66,9 +65,7 @@ def show(group: GroupName, *, door: Door, as_json: AsJson = False) -> None:
     restante groups show billing
     restante groups show billing --json | jq .partitions
     """
-    with closing(door.link()) as link:
-        found = link.call(ReadGroup(group))
-    print_answer(found, partial(_print_group, found), as_json=as_json)
+    print_found(door.ask(ReadGroup(group)), _print_group, as_json=as_json)
 
 
 @at_hub
@@ -117,8 +114,7 @@ def pause(group: GroupName, *, door: Door, as_json: AsJson = False) -> None:
     \b
     restante groups pause billing
     """
-    with closing(door.link()) as link:
-        link.call(PauseGroup(group))
+    door.ask(PauseGroup(group))
     print_answer({"group": group, "paused": True}, f"{group} is paused.", as_json=as_json)
 
 
@@ -129,8 +125,7 @@ def resume(group: GroupName, *, door: Door, as_json: AsJson = False) -> None:
     \b
     restante groups resume billing
     """
-    with closing(door.link()) as link:
-        link.call(ResumeGroup(group))
+    door.ask(ResumeGroup(group))
     print_answer({"group": group, "paused": False}, f"{group} goes on.", as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""What a job has done, for people and for programs."""
+"""The outcome of a job, for people and for programs."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def tell_beside(text: str) -> None:
 
 
 def outcome_of(job: Job, work: Work, options: msgspec.Struct) -> Outcome:
-    """What the job has done. It has a thread of its own, so that this one can hear signals."""
+    """The outcome of the job. It has a thread of its own, so that this one can hear signals."""
     thread = _Running(job, work, options)
     with _interruptible():
         thread.start()
@@ -122,7 +122,7 @@ class _Running(threading.Thread):
     def run(self) -> None:
         try:
             self._outcome = self._job.run(self._work, self._options)
-        except BaseException as error:  # noqa: BLE001  # handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
             self._error = error
         finally:
             self.ended.set()

@@ -12,7 +12,7 @@ import typer
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
 from restante.cli.shared.output import listing, print_answer
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted, duration
@@ -79,7 +79,7 @@ def _show_runs(link: Link, name: str, limit: int, *, as_json: bool) -> None:
 @at_hub
 def forget(
     name: ReportedJob,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     *,
     door: Door,

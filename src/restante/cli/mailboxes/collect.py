@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
-from restante.cli.shared.formats import Format
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.live_options import After, CollectLive
-from restante.cli.shared.options import RecipientName
+from restante.cli.shared.options import Format, RecipientName
 from restante.cli.shared.output import flush_output_to_disk, output, preview, table_of, write_output
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
@@ -36,7 +35,7 @@ class FileFormat(Enum):
 
 
 class _Wish(NamedTuple):
-    """What is to be collected, and for how long."""
+    """The options of a collect: what is to be collected, and for how long."""
 
     origins: list[str]
     groups: list[str]
@@ -125,7 +124,7 @@ Write = Callable[["Bundle"], Iterator[bytes]]
 
 
 def _wish(said: _Wish, *, follow: bool) -> _Wish:
-    """What that comes to."""
+    """The options as one value."""
     if follow and not said.confirm:
         raise typer.BadParameter("--no-confirm shows one bundle: leave out --follow.", param_hint="--no-confirm")
     bundles = said.max_bundles if said.confirm else 1
@@ -174,7 +173,7 @@ def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool
 def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:
     """How many bundles and messages it was."""
     bundles = messages = 0
-    # Whoever follows ends it by Ctrl-C, and so does whoever has seen enough: what was not confirmed stays.
+    # A person who follows ends it by Ctrl-C, and so does one who has seen enough: what was not confirmed stays.
     with suppress(KeyboardInterrupt):
         for bundle in _bundles(recipient, wish):
             deliver(bundle)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from restante.cli.shared.formats import Format
 from restante.cli.shared.message_lines import message_lines
 from restante.cli.shared.new_files import UNFINISHED, new_file
+from restante.cli.shared.options import Format
 from restante.client.surface.surface import Bundle
 
 _SUFFIXES = {Format.JSONL: ".jsonl", Format.ARROW: ".arrow", Format.PARQUET: ".parquet"}

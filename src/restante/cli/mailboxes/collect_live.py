@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_alone(**others: object) -> None:
-    """What is about bundles and files does not go together with it."""
+    """Refuse options about bundles and files, which do not go together with it."""
     for option, given in others.items():
         if given:
             name = f"--{option.replace('_', '-')}"

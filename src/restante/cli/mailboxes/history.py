@@ -90,7 +90,7 @@ def _print_lines(messages: list[Message]) -> None:
 
 
 def _as_over_http(message: Message) -> dict[str, Any]:
-    """What is not there is left out; bytes are base64."""
+    """A row as over HTTP: null is left out; bytes are base64."""
     import msgspec
 
     fields = {name: value for name, value in msgspec.structs.asdict(message).items() if name != "data"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,7 @@ from restante.calls.nodes import DrainNode, ReadNodes
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.output import listing, print_answer, print_found
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -50,9 +49,7 @@ def list_(*, door: Door, as_json: AsJson = False) -> None:
     restante nodes list
     restante nodes list --json | jq '.nodes[] | {node, address, state}'
     """
-    with closing(door.link()) as link:
-        found = link.call(ReadNodes())
-    print_answer(found, partial(_print_nodes, found), as_json=as_json)
+    print_found(door.ask(ReadNodes()), _print_nodes, as_json=as_json)
 
 
 @at_hub

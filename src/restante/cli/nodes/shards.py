@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from restante.calls.nodes import ListRounds, ReadNodes
@@ -13,7 +11,7 @@ from restante.cli.nodes.shard_counts import join, split
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.output import listing, print_found
 from restante.cli.shared.plain import say
 from restante.model.figures import duration
 
@@ -42,9 +40,7 @@ def list_(*, door: Door, as_json: AsJson = False) -> None:
     restante shards list
     restante shards list --json | jq '.shards[] | select(.state != "serving")'
     """
-    with closing(door.link()) as link:
-        found = link.call(ReadNodes())
-    print_answer(found, partial(print_shards, found), as_json=as_json)
+    print_found(door.ask(ReadNodes()), print_shards, as_json=as_json)
 
 
 @at_hub
@@ -54,9 +50,7 @@ def rounds(*, door: Door, as_json: AsJson = False) -> None:
     \b
     restante shards rounds
     """
-    with closing(door.link()) as link:
-        found = link.call(ListRounds())
-    print_answer(found, partial(print_rounds, found), as_json=as_json)
+    print_found(door.ask(ListRounds()), print_rounds, as_json=as_json)
 
 
 def print_shards(found: NodeMap) -> None:

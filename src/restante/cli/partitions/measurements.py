@@ -1,4 +1,4 @@
-"""What `restante bench` measures: a few calls, each timed, in mailboxes that are erased afterwards."""
+"""The measurements of `restante bench`: a few calls, each timed, in mailboxes that are erased afterwards."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from restante.calls.backplane import (
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, print_answer, print_found
 from restante.cli.shared.plain import say
 from restante.errors import FaultyMessages, InvalidRequest, RestanteError
 from restante.model.backplane.backplane_answers import RefusedRecord
@@ -35,7 +35,6 @@ app = command_group("backplane")
 
 Partition = Annotated[int, typer.Argument(help="The partition of a refused record.", show_default=False)]
 Position = Annotated[int, typer.Argument(help="The position of the record there.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 _EVERYTHING = 1_000_000
 
 
@@ -59,9 +58,7 @@ def show(*, door: Door, as_json: AsJson = False) -> None:
     restante backplane show
     restante backplane show --json | jq '.partitions[] | {partition, lag}'
     """
-    with closing(door.link()) as link:
-        found = link.call(ReadBackplane())
-    print_answer(found, partial(_print_status, found), as_json=as_json)
+    print_found(door.ask(ReadBackplane()), _print_status, as_json=as_json)
 
 
 @at_hub

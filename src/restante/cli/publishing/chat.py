@@ -67,7 +67,7 @@ class _Paper:
         self._write({"event": "echo", "message": message_fields(message)}, line)
 
     def mark(self, sent: LiveSent, mark: str, text: str, reason: str | None = None) -> None:
-        """What became of a line."""
+        """Mark a line with what became of it."""
         told = {"event": mark, "id": sent.id} | ({} if reason is None else {"reason": reason})
         self._write(told, f"[{mark}] {text}" if reason is None else f"[{mark}: {reason}] {text}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What messages say that do not say it themselves."""
+    """The values of fields that messages do not say themselves."""
 
     recipient: str | None = None
     origin: str | None = None
@@ -31,7 +31,7 @@ class Defaults:
 
 
 LEAVE_OUT = "a hub gave it. Leave it out, or let --forward do so"
-"""What to do about a column that is read only."""
+"""The advice about a column that is read only."""
 
 
 def _raised(error: RestanteError) -> None:
@@ -76,7 +76,7 @@ class FilePiece:
 
 
 def told(fault: Fault) -> str:
-    """What is wrong with a message, and what this command can do about it."""
+    """The fault of a message, and what this command can do about it."""
     from restante.model.publishing.validation import READ_ONLY
 
     detail = fault.detail.rstrip(".")

@@ -20,7 +20,7 @@ from restante.model.publishing.intake_arrow import spelt_texts
 from restante.model.publishing.validation import READ_ONLY
 
 _ROW_BYTES = 64
-"""What a row weighs beside its data, roughly."""
+"""The bytes that a row weighs beside its data, roughly."""
 _ROWS_AT_ONCE = 16_384
 _READ_BYTES = 64 * MIB
 """About so much of a Parquet file is unpacked at a time, a row at least."""

@@ -26,7 +26,7 @@ _ALLOWED = (*FIELDS, "data_base64")
 _STRAY = re.compile("[\udc80-\udcff]")
 """Bytes that are no UTF-8, as they are let through."""
 _ROW_BYTES = 100
-"""What a row weighs beside its data, roughly."""
+"""The bytes that a row weighs beside its data, roughly."""
 
 
 def csv_pieces(file: BinaryIO, reading: FileReading) -> Pieces:

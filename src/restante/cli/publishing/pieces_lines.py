@@ -111,7 +111,7 @@ def _of_line(text: bytes, number: int) -> Sequence[Message]:
 
 
 def _reason(text: bytes) -> str:
-    """What is wrong with a line that is not JSON, by the places in this line."""
+    """The fault of a line that is not JSON, by the places in this line."""
     try:
         text.decode()
         _object_decoder.decode(text)

@@ -28,10 +28,9 @@ from restante.cli.publishing.send_options import (
     OpenBatch,
     WithBatch,
 )
-from restante.cli.shared.formats import Format
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.live_options import Chat, Me
-from restante.cli.shared.options import AsJson
+from restante.cli.shared.options import AsJson, Format
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 from restante.model.backplane.accept import Accept
@@ -159,7 +158,7 @@ def _check_accept(accept: Accept | None, *others: str | None) -> None:
 
 
 def _check_no_single(single: dict[str, str | None]) -> None:
-    """What only the one message of --text or --value has."""
+    """Refuse options that only the one message of --text or --value has."""
     for name in (name for name, given in single.items() if given is not None):
         raise typer.BadParameter(
             "This option is about one message: in files, each message has its own.",
@@ -176,7 +175,7 @@ def _check_consignment(
     with_batch: bool,
     no_commit: bool,
 ) -> None:
-    """What does not go together."""
+    """Refuse options that do not go together."""
     if key is None:
         given = {"--attempt": attempt is not None, "--with-batch": with_batch, "--no-commit": no_commit}
         for option in (option for option, is_given in given.items() if is_given):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from restante.cli.shared.formats import Format
+from restante.cli.shared.options import Format
 from restante.model.backplane.accept import Accept
 
 _AT_ONE_MOMENT = "All at one moment"

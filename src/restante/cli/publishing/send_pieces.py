@@ -62,7 +62,7 @@ class SendWay(NamedTuple):
 
 @dataclass(slots=True)
 class SendFindings:
-    """What a check found wrong: how many, and the first of them in words."""
+    """The findings of a check: how many, and the first of them in words."""
 
     count: int = 0
     first: RestanteError | None = None
@@ -135,7 +135,7 @@ class FileSending:
                     bar.update(task, advance=piece.read_bytes, note=note)
 
     def _tell_stored(self, *, sure: bool) -> None:
-        """What is stored after Ctrl-C, and how to go on."""
+        """Tell what is stored after Ctrl-C, and how to go on."""
         if self._findings is not None:
             return
         rest = "nothing of the rest." if sure else "the piece that was under way may be stored too."
@@ -187,7 +187,7 @@ class FileSending:
         raise error
 
     def _stored(self, error: RestanteError) -> str:
-        """What became of the rest: a hub that could not be asked may have stored what it did not acknowledge."""
+        """The words about the rest: a hub that could not be asked may have stored what it did not acknowledge."""
         before = counted(self.sent.messages, "message")
         if isinstance(error, Unavailable):
             return f"Acknowledged before: {before}."
@@ -219,7 +219,7 @@ def unreadable(source: MessageSource, error: OSError) -> InvalidRequest:
 
 
 def located(error: RestanteError, source: MessageSource, piece: FilePiece) -> str:
-    """What is wrong, with the place of the first message concerned."""
+    """The fault, with the place of the first message concerned."""
     if isinstance(error, FaultyMessages) and error.faults:
         first, *others = _first_faults(error.faults)
         more = ""

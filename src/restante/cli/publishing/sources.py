@@ -13,8 +13,8 @@ from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetS
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, print_answer, print_found
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 app = command_group("sources")
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="The name of a source.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 _BEGINNING = "beginning"
 
 
@@ -60,9 +59,7 @@ def show(source: SourceName, *, door: Door, as_json: AsJson = False) -> None:
     \b
     restante sources show orders/3
     """
-    with closing(door.link()) as link:
-        found = link.call(ReadSource(source))
-    print_answer(found, partial(_print_source, found), as_json=as_json)
+    print_found(door.ask(ReadSource(source)), _print_source, as_json=as_json)
 
 
 @at_hub

@@ -67,6 +67,7 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     place = (home, order.settings, bound, order.url, dict(order.places))
     service = DoorService(lines, *place, directory=directory, backplane=open_backplane(order.settings))
     mount_door_console(service, home, order.number)
+    service.be_one_of_several(home, order.number)
     spare()
     _obey(service)
     await service.run(_ready)

@@ -20,6 +20,8 @@ def served(folder: Path, port: int | None, shards: int, doors: int) -> Iterator[
     counts = ("--shards", str(shards), "--doors", str(doors))
     place = ("--data", str(folder), *(() if port is None else ("--port", str(port))))
     command = (sys.executable, "-m", "restante", "serve", *place, *counts)
+    # A tour that is ended otherwise than by Ctrl-C must not leave its hub behind.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None
@@ -30,3 +32,4 @@ def served(folder: Path, port: int | None, shards: int, doors: int) -> Iterator[
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
+            signal.signal(signal.SIGTERM, before)

@@ -1,4 +1,4 @@
-"""What a sample night was like, for people and for programs."""
+"""The summary of a sample night, for people and for programs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def print_late(console: Console, night: NightResult) -> None:
 
 
 def print_report(console: Console, night: SettledNight, folder: Path | None) -> None:
-    """What the tables say: the slowest rows of the report, and a plot of two panels."""
+    """Print what the tables say: the slowest rows of the report, and a plot of two panels."""
     shown = [{heading: row[name] for name, heading in _REPORTED.items()} for row in night.report]
     if shown:
         print_table(
@@ -138,7 +138,7 @@ def print_addresses(console: Console, url: str, folder: Path) -> None:
 
 
 def print_spark_offer(console: Console) -> None:
-    """What to try next."""
+    """Print what to try next."""
     there = find_spec("pyspark") is not None and find_spec("delta") is not None
     installed = "" if there else "pip install 'restante[spark]', then "
     console.print(

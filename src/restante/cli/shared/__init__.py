@@ -1,1 +1,1 @@
-"""What commands share: options, output, help, interrupts."""
+"""The parts that commands share: options, output, help, interrupts."""

@@ -1,4 +1,4 @@
-"""What the client says while it tries again, as lines on standard error."""
+"""The words of the client while it tries again, as lines on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command's exit code says."""
+"""Exit codes of commands."""
 
 from __future__ import annotations
 

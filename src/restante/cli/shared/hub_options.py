@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from restante.calls.call import Call
     from restante.client.surface.surface import Hub
     from restante.client.transport.link import Link
     from restante.client.transport.small_link import SmallLink
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
+Answer = TypeVar("Answer")
 
 HubUrl = Annotated[
     str,
@@ -82,7 +85,7 @@ class Door(NamedTuple):
         return SmallLink(terms_of(self.hub, token=self.token))
 
     def link(self, *, create: bool = False) -> Link:
-        """What the hub's surface is made of, for the few things that it leaves out. Close it."""
+        """The link under the hub's surface, for the few things that the surface leaves out. Close it."""
         if self.data is not None:
             return open_hub_of(self.data, create=create)
         from restante.cli.shared.no_pandas import leave_pandas_out
@@ -94,6 +97,11 @@ class Door(NamedTuple):
 
         hear_client()
         return HttpLink(terms_of(self.hub, token=self.token))
+
+    def ask(self, call: Call[Answer]) -> Answer:
+        """The answer of the hub to one call."""
+        with closing(self.link()) as link:
+            return link.call(call)
 
 
 def at_hub(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,7 @@ _PROBLEM_BYTES_MAX = 1 << 20
 
 @contextmanager
 def told_failures(address: HubAddress, what: str) -> Iterator[None]:
-    """What goes wrong inside is told as what the hub did not do."""
+    """Tell what goes wrong inside as what the hub did not do."""
     try:
         yield
     except urllib.error.HTTPError as error:

@@ -1,4 +1,4 @@
-"""What is wrong with the value of an option, in our words: the parser's own speak of its insides."""
+"""Problems with the values of options, in our words: the parser's own speak of its insides."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 HubFolder = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder of the hub.")
 ]
@@ -27,6 +29,15 @@ StoreUrl = Annotated[
 ]
 RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+class Format(Enum):
+    """How a file says its messages."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def is_meant(question: str, *, yes: bool) -> bool:

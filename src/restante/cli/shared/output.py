@@ -7,7 +7,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain, plain_output
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
+Answer = TypeVar("Answer")
 _PIPE_WIDTH = 240
 _FOLDED_WIDTH = 16
 """A column that may be broken into lines needs so much room."""
@@ -113,6 +115,11 @@ def print_answer(answer: object, told: str | Callable[[], None], *, as_json: boo
         told()
 
 
+def print_found(found: Answer, show: Callable[[Answer], None], *, as_json: bool) -> None:
+    """An answer that `show` prints for people."""
+    print_answer(found, partial(show, found), as_json=as_json)
+
+
 def print_json(answer: object) -> None:
     """A whole answer, for programs and for people who look."""
     import msgspec
@@ -133,7 +140,7 @@ def write_output(content: bytes, *, styled: bool = False) -> None:
 
 
 def flush_output_to_disk() -> None:
-    """What was printed into a file is on the disk."""
+    """Flush what was printed into a file to the disk."""
     with suppress(OSError, ValueError):
         descriptor = sys.stdout.fileno()
         if stat.S_ISREG(os.fstat(descriptor).st_mode):

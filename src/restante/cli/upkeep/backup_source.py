@@ -71,7 +71,7 @@ def _of_hub(address: HubAddress) -> Iterator[BackupSource]:
         answer = asked(address, "/v1/backup")
 
     def read(size: int) -> bytes:
-        # Here, so that whoever writes the file does not take it for a failure of his own.
+        # Here, so that the writer of the file does not take it for a failure of its own.
         with told_failures(address, "backup"):
             return answer.read(size)
 

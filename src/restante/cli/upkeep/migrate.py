@@ -105,7 +105,7 @@ def _layout_of(folder: Path) -> int:
 
 
 def _brought_forward(folder: Path, before: StoredVersions) -> StoredVersions:
-    """What it was before, now that all of it is known."""
+    """The format that it had before, now that all of it is known."""
     from restante.assembly import open_store
     from restante.cli.shared.hub_options import open_hub_of
     from restante.hub.upkeep import migrate as migrating

@@ -1,4 +1,4 @@
-"""What `restante migrate` does with a database: its tables, and the data in them."""
+"""The part of `restante migrate` for a database: its tables, and the data in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def found(store: str) -> StoredVersions:
 def brought_forward(
     store: str, before: StoredVersions, shards: int | None = None, partitions: int | None = None
 ) -> StoredVersions:
-    """As a hub does it that opens the store. A new one gets so many shards and partitions."""
+    """Bring a store forward, as a hub does that opens it. A new one gets so many shards and partitions."""
     from restante.assembly import found_database, open_database
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import InvalidRequest

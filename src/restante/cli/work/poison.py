@@ -13,8 +13,8 @@ from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, preview, print_answer
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, preview, print_answer, print_found
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -39,7 +39,6 @@ Code = Annotated[
     str | None, typer.Option(metavar="CODE", help="Only actions whose problem has this code.", show_default=False)
 ]
 All = Annotated[bool, typer.Option("--all", help="All poisoned actions of the group.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
 @app.callback()
@@ -92,7 +91,7 @@ def show(
     """
     with closing(door.link()) as link:
         (found,) = _named(link, group, [action_id], concerns)
-    print_answer(found, partial(_print_one, found), as_json=as_json)
+    print_found(found, _print_one, as_json=as_json)
 
 
 @at_hub

@@ -1,4 +1,4 @@
-"""What a worker does, on the terminal: a table that changes in its place."""
+"""The progress of a worker, on the terminal: a table that changes in its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("action", "done", "a second", "failed", "retried", "poisoned", "expired", "in queue", "to do")
 _REFRESHES = 4
-"""Of the table, a second."""
+"""Refreshes of the table, a second."""
 
 
 class WorkProgress:
@@ -66,7 +66,7 @@ class WorkProgress:
             )
 
     def _rate(self, name: str, done: int) -> float:
-        """Of the last second or so."""
+        """The rate of the last second or so."""
         now = time.monotonic()
         since, before, rate = self._rates.get(name, (now, done, 0.0))
         if name not in self._rates or now - since >= 1:

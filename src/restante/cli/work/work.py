@@ -138,7 +138,7 @@ def _worked(app: App, place: WorkerPlace) -> int:
 
 
 def _set_up_logs() -> None:
-    """As the hub logs; each line that a handler writes says which action it is about."""
+    """Set up logs as the hub logs; each line that a handler writes says which action it is about."""
     import logging
 
     from restante.server.logs import formatter

@@ -69,7 +69,7 @@ def send(terms: Terms, call: SendAction) -> Dialogue[ActionStatus]:
 
 
 def _carried(carried: Mapping[str, str]) -> Pairs:
-    """What an action takes over from the one during which it is sent travels as headers; other properties do not."""
+    """The properties that an action takes over from the one during which it is sent, as headers; other properties do not travel so."""
     return tuple((_HEADERS[name], value) for name, value in carried.items() if name in _HEADERS)
 
 
@@ -109,7 +109,7 @@ def report(terms: Terms, call: ReportOutcomes) -> Dialogue[OutcomesTaken]:
 
 
 def report_each(terms: Terms, call: ReportEach) -> Dialogue[OutcomesReported]:
-    """Of one group: it stands in the path."""
+    """Report outcomes of one group: it stands in the path."""
     groups = {own.group for own in call.reports}
     if len(groups) != 1:
         raise InvalidRequest("Reports that are sent together are of one group.", field="reports")

@@ -1,4 +1,4 @@
-"""What callers say of actions, checked before it goes anywhere: the same mistakes in process and over the network."""
+"""Arguments about actions, checked before they go anywhere: the same mistakes in process and over the network."""
 
 from __future__ import annotations
 

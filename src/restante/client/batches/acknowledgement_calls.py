@@ -1,4 +1,4 @@
-"""What is to be acknowledged, cut into calls: pure, lazy, and never more in hand than a few calls hold.
+"""Acknowledgements, cut into calls: pure, lazy, and never more in hand than a few calls hold.
 
 A short list of ids goes out as it is. Of much, or of what comes bit by bit, neighbouring ids of one group become a range
 where enough of them follow each other. Ids in no order are found out by a sample, and go out as they are too.
@@ -24,7 +24,7 @@ NOTHING = Acknowledged(acknowledged=0, complete=(), unknown=())
 _ITEMS = limits.ACKNOWLEDGE_ITEMS_TARGET
 _RANGES = limits.ACKNOWLEDGE_RANGES_TARGET
 _RUN = _ITEMS // _RANGES
-"""So many neighbours are a range: then a call of ranges names as many items as one of ids, at least."""
+"""The number of neighbours that are a range: then a call of ranges names as many items as one of ids, at least."""
 _SAMPLES = 64
 _BATCH_CHARACTERS = 36
 _DIGITS_MAX = len(str(limits.BATCH_ITEMS_MAX))
@@ -107,7 +107,7 @@ class Each:
         self._answers: list[list[Acknowledged]] = []
 
     def requests(self) -> Iterator[list[AcknowledgeItems]]:
-        """What goes out together. Each is to be answered before the next is asked for."""
+        """The calls that go out together. Each is to be answered before the next is asked for."""
         request: list[AcknowledgeItems] = []
         weight = 0
         for place, call in self._parts():

@@ -33,7 +33,7 @@ class Outbox(SendQueue[str | ItemRange]):
         """When the first of those that wait has waited long enough."""
         self.closed = False
         self.error: RestanteError | None = None
-        """What the last call came to, until a caller has been told."""
+        """The failure of the last call, until a caller has been told."""
         self.acknowledged = 0
         self._complete: dict[str, CompleteBatch] = {}
         self._unknown: deque[str | ItemRange] = deque(maxlen=limits.ACKNOWLEDGE_ITEMS_TARGET)
@@ -60,7 +60,7 @@ class Outbox(SendQueue[str | ItemRange]):
 
     @property
     def ready(self) -> bool:
-        """There is room, and nothing to tell."""
+        """Whether there is room, and nothing to tell."""
         return not (self.full or self.closed) and self.error is None
 
     def put(self, item: str | ItemRange | Items, now: float) -> bool:

@@ -60,7 +60,10 @@ class _Answers(msgspec.Struct, frozen=True):
 
 
 def open_batch(terms: Terms, call: OpenBatch) -> Dialogue[BatchOpened]:
-    body = said(call) | {"id": _made_id(terms) if call.batch_id is None else call.batch_id}
+    body = said(call)
+    if call.batch_id is None and call.request_id is None:
+        # Whether a key is used is known where it lies: then the hub makes the id, from one that is the same each time.
+        body["request_id" if call.unique else "id"] = _made_id(terms)
     if call.webhook is not None:
         body["webhook"] = _told(call.webhook)
     request = HttpRequest("POST", "/v1/batches", terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))

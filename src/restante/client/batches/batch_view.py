@@ -1,4 +1,4 @@
-"""What both surfaces' batches show, and how a batch is named where messages are sent."""
+"""The view of a batch that both surfaces share, and how a batch is named where messages are sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from restante.model.batches.batch_answers import BatchOpened
 
 
 class BatchView:
-    """What is known of a batch without asking."""
+    """The facts of a batch that are known without asking."""
 
     def __init__(self, batch_id: str, opened: BatchOpened | None = None) -> None:
         self.id = batch_id

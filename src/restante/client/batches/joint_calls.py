@@ -92,7 +92,7 @@ def is_to_be_repeated(answer: object) -> bool:
 
 
 def given(outcome: Outcome[T]) -> T:
-    """What a call has answered. An error is raised, and no frame of its traceback keeps it: else it would be garbage."""
+    """The answer of a call. An error is raised, and no frame of its traceback keeps it: else it would be garbage."""
     try:
         if isinstance(outcome, Exception):
             raise outcome

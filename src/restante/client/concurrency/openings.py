@@ -1,4 +1,4 @@
-"""What an asynchronous program opens: to be awaited, or entered."""
+"""Openings of an asynchronous program: to be awaited, or entered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=_Entered)
 
 
 class Unopened:
-    """What an asynchronous program enters or awaits before it uses it. Used too early, it says so."""
+    """An object that an asynchronous program enters or awaits before it uses it. Used too early, it says so."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: not open yet; {_ENTER}>"

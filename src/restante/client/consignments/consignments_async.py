@@ -48,7 +48,7 @@ class Consignment(ConsignmentView):
         self.state = opened.state
         """The state of the consignment, as this object knows it."""
         self.receipt = receipt
-        """What the commit answered, now or before."""
+        """The answer to the commit, now or before."""
 
     def __repr__(self) -> str:
         return self._described(self.state)

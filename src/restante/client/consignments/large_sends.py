@@ -23,7 +23,7 @@ from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 
 _ROW_BYTES = 96
-"""What a message takes in a body beside its texts and data, about."""
+"""The bytes that a message takes in a body beside its texts and data, about."""
 _PLAIN = {bytes, str}
 
 
@@ -57,7 +57,7 @@ class SendWish:
 
 
 def whole_or_pieces(sent: object) -> Few | Many | CutPieces:
-    """What fits in one body, as it is to be published; or `CutPieces`."""
+    """The messages as they are to be published, if they fit in one body; or `CutPieces`."""
     measured = few_or_many(sent)
     if isinstance(measured, Few) or not _is_measurable(measured.content):
         return measured
@@ -88,7 +88,7 @@ def _about(messages: Sequence[Message]) -> int:
 
 
 def _size_of(message: Message) -> int:
-    """What is wrong with a message is said by the rules, of all of them together."""
+    """The bytes of a message. What is wrong with one is said by the rules, of all of them together."""
     try:
         return size_of_message(message)
     except InvalidRequest:

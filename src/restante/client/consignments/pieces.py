@@ -1,4 +1,4 @@
-"""What a caller stages, cut into pieces of about a parcel: columns by their offsets, without a look at each message.
+"""Pieces of what a caller stages, of about a parcel each: columns by their offsets, without a look at each message.
 
 What comes bit by bit, a reader of batches or an iterator of messages, is cut as it comes: no more than a piece is in
 hand, and the batch that it ends in.
@@ -28,17 +28,17 @@ from restante.model.publishing.message import Message
 Piece: TypeAlias = list[Message] | pa.Table
 
 _ROW_BYTES = 32
-"""What the columns of fixed width take of a message, about."""
+"""The bytes that the columns of fixed width take of a message, about."""
 _INDEX_BYTES = 4
 _NO_MESSAGES = (str, bytes, bytearray)
-"""What can be gone over, and is yet not many messages."""
+"""Types that can be gone over, and are yet not many messages."""
 _DISTINCT_MAX = 4_096
 """A dictionary with more is spelt out before it is cut, for each piece takes the whole of it along."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutPieces:
-    """What has been cut already."""
+    """Pieces that have been cut already."""
 
     pieces: Iterator[Piece]
 

@@ -1,4 +1,4 @@
-"""What one program has staged into a consignment: the numbers of its parcels, and what to announce at the commit.
+"""The parcels that one program has staged into a consignment: their numbers, and what to announce at the commit.
 
 Numbers count up for each attempt of a writer. A call that failed gives its numbers back, unless another call has taken
 later ones meanwhile: so the same call again stages the same parcels under the same numbers, which is harmless. Until then
@@ -48,7 +48,7 @@ class _Attempt:
 
 
 class Staging:
-    """What was staged of a consignment; any number of threads, or tasks, may use it."""
+    """The parcels that were staged of a consignment; any number of threads, or tasks, may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class StageCall:
         """The failures before this call. An attempt that fails meanwhile, in another thread, is not made good by it."""
 
     def pieces(self, sent: object) -> Iterator[tuple[int, Piece]]:
-        """What is to be staged under which number, cut as it is asked for."""
+        """The pieces to be staged, each under its number, cut as they are asked for."""
         pieces = iter((piece_of(sent),)) if self._parcel is not None else pieces_of(sent)
         for piece in pieces:
             number = self._staging.take_number(self, self._parcel)
@@ -186,7 +186,7 @@ def check_batch(opened: ConsignmentOpened, *, batch: bool | BatchWish) -> None:
 
 
 class ConsignmentView:
-    """What both surfaces' consignments show."""
+    """The view of a consignment that both surfaces share."""
 
     def __init__(self, opened: ConsignmentOpened) -> None:
         self.id = opened.id
@@ -199,7 +199,7 @@ class ConsignmentView:
 
     @property
     def winners(self) -> tuple[Winner, ...]:
-        """What this object would announce at the commit: of each writer the attempt that was staged last here.
+        """The attempts that this object would announce at the commit: of each writer the one that was staged last here.
 
         `InvalidOperation` if the last `stage` of one failed. Writers in other processes hand theirs to the process that commits.
         """

@@ -1,4 +1,4 @@
-"""What those who read along ask for and get, and how far they are in a partition: without any input and output.
+"""Questions and pages of those who read along, and how far they are in a partition: without any input and output.
 
 A reader has a track for each partition. A track is read page by page; it is behind as long as there is more at once, and
 then waited at. While the program works on a page the next one of the same partition is read, but not a third: what is in
@@ -55,14 +55,14 @@ class SnapshotPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedReading:
-    """What is to be read, checked."""
+    """The choice of a reader, checked."""
 
     partitions: tuple[int, ...] | None
     wish: FeedWish
     limit: int
     after: Mapping[int, int]
     positions: Mapping[int, int] = field(default_factory=dict)
-    """As of which a snapshot is to be, by partition; of others as of now."""
+    """The positions as of which a snapshot is to be, by partition; of others as of now."""
     follow: bool = False
     reader: str | None = None
     linger_seconds: float = 0

@@ -24,7 +24,7 @@ class Feed(Protocol):
 
 
 class Snapshot(Protocol):
-    """What is stored in partitions as of one moment each, page by page."""
+    """The messages stored in partitions as of one moment each, page by page."""
 
     positions: dict[int, int]
     """For each partition that was read whole, where the feed goes on."""

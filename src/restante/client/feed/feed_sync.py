@@ -73,7 +73,7 @@ class Feed:
 
 
 class Snapshot:
-    """What is stored in partitions, page by page, one partition after the other: `for page in snapshot`.
+    """The messages stored in partitions, page by page, one partition after the other: `for page in snapshot`.
 
     `positions` has a partition when all of its pages were done with; given to `hub.feed` as `after`, the feed goes on there.
     """

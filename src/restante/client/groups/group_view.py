@@ -1,4 +1,4 @@
-"""What both surfaces of a group share: what is asked for, and pages as a program sees them."""
+"""The parts that both surfaces of a group share: what is asked for, and pages as a program sees them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReading:
-    """What a member reads, checked."""
+    """The choice of a member, checked."""
 
     group: str
     member: str

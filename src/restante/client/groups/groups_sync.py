@@ -62,13 +62,13 @@ class SharedPage(PageView):
             self._member.written(self._taken)
 
     def passed(self) -> None:
-        """It is done with; that is written soon."""
+        """The page is done with; that is written soon."""
         if not self._done:
             self._done = True
             self._member.done(self._taken)
 
     def left(self) -> None:
-        """It is not done with, and nobody works on it any more."""
+        """The page is not done with, and nobody works on it any more."""
         if not self._done:
             self._done = True
             self._member.undone(self._taken)
@@ -183,7 +183,7 @@ class Group:
         crew.stop()
 
     def status(self) -> GroupStatus:
-        """What the group reads, how far it has come, who is in it.
+        """The group as it is: its filter, how far it has come, who is in it.
 
         ```python
         status = hub.group("billing").status()
@@ -219,7 +219,7 @@ class Group:
         self._link.call(ResumeGroup(self.name))
 
     def poison(self) -> Iterator[PoisonedAction]:
-        """What the group could not do, each with why and with all that is needed to do it again.
+        """The actions that the group could not do, each with why and with all that is needed to do it again.
 
         ```python
         for poison in hub.group("shop").poison():

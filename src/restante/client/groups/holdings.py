@@ -1,4 +1,4 @@
-"""What a member has: partitions, pages read of them, how far each is done with. Without any input and output.
+"""The holdings of a member: partitions, pages read of them, how far each is done with. Without any input and output.
 
 A partition is held under a generation. Pages of it are read ahead, handed out one at a time, and done with in order; what
 is done with is due to be written as a checkpoint. A partition that is to be given up loses its pages that nobody has
@@ -52,7 +52,7 @@ class TakenPage:
 
 
 class Question(NamedTuple):
-    """What to ask the hub for: more of these partitions, all of which nobody asks for meanwhile."""
+    """A question to the hub: more of these partitions, all of which nobody asks for meanwhile."""
 
     holdings: tuple[Holding, ...]
     waits: bool
@@ -124,12 +124,12 @@ class Holdings:
         self._endings.append(own)
 
     def drop_all(self) -> None:
-        """Nothing is the member's any more: nothing more is written."""
+        """Drop all partitions: nothing is the member's any more, and nothing more is written."""
         self._held.clear()
         self._endings.clear()
 
     def drop_stale(self, in_force: Mapping[int, int]) -> None:
-        """What the member has under another generation than the one in force is another's."""
+        """Drop the partitions that the member has under another generation than the one in force: they are another's."""
         for partition, generation in in_force.items():
             own = self._held.get(partition)
             if own is not None and own.generation != generation:
@@ -144,7 +144,7 @@ class Holdings:
             self._endings.remove(own)
 
     def ask(self, most: int) -> Question | None:
-        """What to ask for: one partition that has more at once, the one served longest ago; else all at which nobody waits."""
+        """The next question: one partition that has more at once, the one served longest ago; else all at which nobody waits."""
         held = [self._held[partition] for partition in self._waiting if partition in self._held]
         free = [own for own in held if not own.asked]
         behind = [own for own in free if own.behind]

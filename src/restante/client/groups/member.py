@@ -32,7 +32,7 @@ _log = logging.getLogger("restante.groups")
 
 
 def new_member_name() -> str:
-    """Of this process, and of nobody else."""
+    """A name of this process, and of nobody else."""
     host = socket.gethostname()[: limits.MEMBER_CHARACTERS_MAX // 2]
     return f"{host}-{os.getpid()}-{os.urandom(3).hex()}"
 
@@ -105,7 +105,7 @@ class Member:
         return self._monotonic() - self._answered_at >= SILENT_HEARTBEATS * self._interval
 
     def ask(self, limit: int) -> Question | None:
-        """What to ask the hub for; nothing while enough is there unread, or the lease may have ended."""
+        """The next question to the hub; nothing while enough is there unread, or the lease may have ended."""
         with self.condition:
             if self.is_silent() or self._holdings.rows_unread >= limit:
                 return None

@@ -16,7 +16,7 @@ from restante.model.groups.group_answers import NextAnswer
 
 Work = Callable[[TakenPage], Awaitable[object]]
 Outcome = Awaitable[object] | object
-"""What a function gives that handles a page. It may be an asynchronous one."""
+"""The value that a function gives that handles a page. It may be an asynchronous one."""
 
 
 class MemberCrew:
@@ -97,7 +97,7 @@ class MemberCrew:
             self.member.fail(error)
 
     async def _ask(self, question: Question) -> NextAnswer | None:
-        """What the hub answers; None when the member has other partitions meanwhile, or has lost some."""
+        """The answer of the hub; None when the member has other partitions meanwhile, or has lost some."""
         member_id, version = self.member.member_id, self.member.version
         wait = 0 if not question.waits else WAIT_SECONDS_MAX if question.whole else FEED_POLL_SECONDS
         call = ReadNext(self.member.group, member_id, question.after, limit=self._limit, wait=wait)
@@ -126,6 +126,6 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 async def carried_out(outcome: Outcome) -> None:
-    """What a function of the program gave, awaited if it is to be."""
+    """The value that a function of the program gave, awaited if it is to be."""
     if isinstance(outcome, Awaitable):
         await outcome

@@ -17,7 +17,7 @@ from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX
 
 Work = Callable[[TakenPage], object]
 Outcome = object
-"""What a function gives that handles a page."""
+"""The value that a function gives that handles a page."""
 
 
 class MemberCrew:
@@ -99,4 +99,4 @@ class MemberCrew:
 
 
 def carried_out(_: Outcome) -> None:
-    """What a function of the program gave is nothing to wait for."""
+    """The value that a function of the program gave: there is nothing to wait for."""

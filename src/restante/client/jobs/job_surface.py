@@ -10,7 +10,7 @@ from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
 
 class Jobs(Protocol):
-    """What became of the runs of jobs, which run elsewhere."""
+    """The runs of jobs, which run elsewhere, and what became of them."""
 
     def report(
         self,

@@ -11,7 +11,7 @@ from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
 
 class Jobs:
-    """What became of the runs of jobs, which run elsewhere."""
+    """The runs of jobs, which run elsewhere, and what became of them."""
 
     def __init__(self, link: AsyncLink) -> None:
         self._link = link

@@ -32,16 +32,32 @@ _LOOK_AGAIN_SECONDS = 0.5
 _NEVER_SECONDS = 3600.0
 _DOWN_SECONDS = 2.0
 _LOST_SECONDS = 30.0
-"""For so long nobody asks at an address that never answered: it may be one that only nodes can reach."""
+"""The time for which nobody asks at an address that never answered: it may be one that only nodes can reach."""
 _BY_NAME = ("recipients", "groups")
 _BY_ID = ("batches", "consignments")
 _NOT_OWNER, _UNAVAILABLE = 421, 503
 _DIGITS_MAX = 10
+_PUBLISH = "/v1/messages"
+_BODY_BYTES_MAX = 16 * 1024
+"""A larger publish is shared out by whichever node takes it: to read it here would cost more than the hop."""
 
 
 class _Problem(msgspec.Struct):
     owner: str | None = None
     partition: int | None = None
+
+
+class _Addressed(msgspec.Struct):
+    """Of a message only to whom it goes. One for several recipients has none."""
+
+    recipient: str
+
+
+class _Addresses(msgspec.Struct):
+    messages: list[_Addressed]
+
+
+_decoder = msgspec.json.Decoder(_Addresses)
 
 
 class HubPlaces:
@@ -87,10 +103,10 @@ class HubPlaces:
             self._look_at, self._looked_at = now + _REFRESH_SECONDS, now
             return True
 
-    def place_for(self, path: str) -> HubAddress:
+    def place_for(self, path: str, body: bytes | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
-            owner = self._owner_for(path)
+            owner = self._owner_for(path) if path != _PUBLISH or body is None else self._owner_of_all(body)
             if owner is not None and not self._is_down(owner):
                 return owner
         return self.any_place()
@@ -107,7 +123,7 @@ class HubPlaces:
         return up or turns[0]
 
     def heard(self, place: HubAddress, reply: Reply) -> None:
-        """What came of a request there."""
+        """Hear what came of a request there."""
         if isinstance(reply, Failure):
             self._failed(place)
         elif reply.status == _NOT_OWNER:
@@ -119,7 +135,7 @@ class HubPlaces:
             self._down.pop(place.url, None)
 
     def learn(self, reply: Reply) -> None:
-        """What came of reading the map."""
+        """Learn from what came of reading the map."""
         if not isinstance(reply, Response):
             return
         if reply.status != 200:
@@ -149,6 +165,17 @@ class HubPlaces:
         home = home_of_path(path, len(self._owners))
         return None if home is None else self._owners[home]
 
+    def _owner_of_all(self, body: bytes) -> HubAddress | None:
+        """The owner of all recipients of a small publish; None if there are several, which any node shares out."""
+        if len(body) > _BODY_BYTES_MAX or body[:1] != b"{":
+            return None
+        try:
+            names = {message.recipient for message in _decoder.decode(body).messages}
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        owners = {self._owners[_home(name, len(self._owners))] for name in names}
+        return owners.pop() if len(owners) == 1 else None
+
     def _usable(self, url: str | None) -> HubAddress | None:
         """An address of the map, if it can be meant for this program, and the token is as safe there as before."""
         first = self._own[0]
@@ -172,7 +199,7 @@ class HubPlaces:
         self._look_soon()
 
     def _pass_on(self, place: HubAddress) -> None:
-        """For now it refuses: the next one is asked."""
+        """Ask the next one: this one refuses for now."""
         if self.several and place == self._known[self._turn % len(self._known)]:
             self._turn += 1
 
@@ -192,8 +219,14 @@ class HubPlaces:
         self._look_at = min(self._look_at, max(self._clock(), self._looked_at + _LOOK_AGAIN_SECONDS))
 
 
+def _home(name: str, partition_count: int) -> int:
+    from restante.model.storage.partition import partition_of  # noqa: PLC0415 - a hub with one address needs no columns
+
+    return partition_of(name, partition_count)
+
+
 def map_request(seconds: float) -> HttpRequest:
-    """What reads the map."""
+    """The request that reads the map."""
     return HttpRequest("GET", "/v1/nodes", min(seconds, _LOOK_SECONDS), headers=(("Accept", JSON),))
 
 
@@ -202,15 +235,13 @@ def home_of_path(path: str, partition_count: int) -> int | None:
     parts = path.split("/", 4)
     if len(parts) < 4 or not parts[3]:
         return None
-    from restante.model.storage.partition import partition_of  # noqa: PLC0415 - a hub with one address needs no columns
-
     kind, name = parts[2], unquote(parts[3])
     if kind == "partitions":
         known = name.isascii() and name.isdecimal() and len(name) < _DIGITS_MAX and int(name) < partition_count
         return int(name) if known else None
     if kind in _BY_NAME:
-        return partition_of(name, partition_count)
-    return partition_of(name.lower(), partition_count) if kind in _BY_ID else None
+        return _home(name, partition_count)
+    return _home(name.lower(), partition_count) if kind in _BY_ID else None
 
 
 def _is_nowhere(address: HubAddress) -> bool:

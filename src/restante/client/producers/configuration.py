@@ -11,7 +11,7 @@ from restante.model.producers.producer import check_group, check_level, check_se
 
 
 class PartitionPublishingConfiguration(msgspec.Struct, frozen=True):
-    """What a producer begins with in a partition. What is left out is taken from the hub."""
+    """The state that a producer begins with in a partition. What is left out is taken from the hub."""
 
     producer_group_id: int | None = None
     """Without it the hub opens a new producer group."""

@@ -37,7 +37,7 @@ class Lane:
 
     @property
     def configuration(self) -> PartitionPublishingConfiguration:
-        """What a later producer goes on with."""
+        """The configuration that a later producer goes on with."""
         return PartitionPublishingConfiguration(self.group, self.level, self.last)
 
     @property

@@ -1,4 +1,4 @@
-"""What both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
+"""The parts that both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRY_BACKOFF_MAX = _RETRYING.longest_pause
 RETRY_SECONDS = _RETRYING.seconds
 
 ONE_ATTEMPT = Retrying(times=0)
-"""For the links below: a producer counts the attempts itself."""
+"""The retrying of the links below: a producer counts the attempts itself."""
 
 
 def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: float) -> Retrying:

@@ -1,4 +1,4 @@
-"""What a producer says to publish a parcel in its lane: dialogues without input and output. What must stay true:
+"""Dialogues of a producer that publishes a parcel in its lane: without input and output. What must stay true:
 
 - The same parcel is sent again under the same numbers. The hub stores it, or knows it.
 - Before anything else is numbered, lane and hub agree again: the hub's last number is read. If an unresolved parcel ends
@@ -212,7 +212,7 @@ def _delivered(
 
 
 def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: bool) -> RestanteError:
-    """What the caller is told, when the parcel stands as the answers leave it."""
+    """The error that the caller is told, when the parcel stands as the answers leave it."""
     if isinstance(error, ProducerDisconnected):
         lane.fenced = error
     if not maybe_done or isinstance(error, InvalidClientState):

@@ -149,7 +149,7 @@ class ProducerClient(ProducerCarrier):
         return len(self._hub_link.call(ListPartitions()))
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """What a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub.
+        """The state that a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub.
 
         ```python
         saved = producer.state()

@@ -1,4 +1,4 @@
-"""What a buffered producer may hold, how long it waits for more, and how it sends: one value, checked when it is made."""
+"""Bounds of a buffered producer: what it may hold, how long it waits for more, and how it sends: one value, checked when it is made."""
 
 from __future__ import annotations
 

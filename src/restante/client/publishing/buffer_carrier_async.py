@@ -20,7 +20,7 @@ from restante.model.publishing.few_or_many import Many, few_or_many
 
 
 class AsyncBufferCarrier(AsyncBufferEntrance):
-    """What a buffered producer does: takes messages in, carries parcels to the hub, and calls the callbacks."""
+    """The carrier of a buffered producer: takes messages in, carries parcels to the hub, and calls the callbacks."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from restante.errors import InvalidOperation, RestanteError
 
 
 class BufferCarrier(BufferEntrance):
-    """What a buffered producer does: takes messages in, carries parcels to the hub, and calls the callbacks."""
+    """The carrier of a buffered producer: takes messages in, carries parcels to the hub, and calls the callbacks."""
 
     def __init__(
         self,

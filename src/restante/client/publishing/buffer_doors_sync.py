@@ -35,7 +35,7 @@ class BufferEntrance:
         self._admission: BufferAdmission | None = None
         self._asking = threading.Lock()
         self._queue: deque[Admitted] = deque()
-        """What waits for room, in the order of the calls."""
+        """The messages that wait for room, in the order of the calls."""
 
     def enqueue(self, messages: object, *, timeout: float | None = None) -> None:
         """Take what `send` takes, a message or a list of them, as a whole; waits until there is room, `timeout` seconds at most.

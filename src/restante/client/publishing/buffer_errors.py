@@ -1,4 +1,4 @@
-"""What a buffered producer says when it cannot do what it is asked, or what became of what it had taken."""
+"""Errors of a buffered producer: it cannot do what it is asked, or what it had taken came to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What enters a buffered producer: each message is looked at once, for where it belongs and how many bytes it takes.
+"""The intake of a buffered producer: each message is looked at once, for where it belongs and how many bytes it takes.
 
 Only what must be known here is looked at: the recipient, which says the partition, and the size. All else is judged
 when a parcel is sent. What looks wrong is left to the rules, which know what is wrong with it, if anything is.

@@ -1,4 +1,4 @@
-"""What a client sees at once of a message that can never be stored; the rules themselves are the model's."""
+"""Early checks of a client: a message that can never be stored is seen at once; the rules themselves are the model's."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Parcel:
 
     @classmethod
     def of(cls, sent: object, partition: int | None, batch: str | None = None) -> Self:
-        """What a caller sends at once; it is not measured, for the hub's own limits hold."""
+        """A parcel of what a caller sends at once; it is not measured, for the hub's own limits hold."""
         own = cls(partition, batch=batch)
         own._source = sent = _spread(sendable(sent))
         if isinstance(sent, Message):
@@ -127,7 +127,7 @@ class Parcel:
 
     @property
     def size_in_bytes(self) -> int:
-        """What it takes on its way to the hub, at most; the frame around columns is not counted."""
+        """The bytes that it takes on its way to the hub, at most; the frame around columns is not counted."""
         return self._size if isinstance(self._content, list) and self._source is None else self._measured()
 
     @property
@@ -189,7 +189,7 @@ class Parcel:
 
     @property
     def sent(self) -> Few | Many:
-        """What is published of it."""
+        """The messages to publish."""
         return few_or_many(self._content)
 
     @property
@@ -269,7 +269,7 @@ class Parcel:
             self._show_numbers()
 
     def take_unheard(self) -> Receipt | None:
-        """What the hub had answered to a send whose sender never heard it; told once."""
+        """The answer of the hub to a send whose sender never heard it; told once."""
         unheard, self._unheard = self._unheard, None
         return unheard
 

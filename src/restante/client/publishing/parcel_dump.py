@@ -55,7 +55,7 @@ def dumped(parcel: Dumped) -> bytes:
 
 
 def loaded(content: bytes) -> tuple[Dumped, pa.Table]:
-    """What was dumped, and its messages."""
+    """The parcel that was dumped, and its messages."""
     kept = _opened(content)
     try:
         parcel = msgspec.msgpack.decode(kept, type=Dumped)

@@ -52,7 +52,7 @@ Identify: TypeAlias = Callable[[list[Message]], list[Message]]
 
 _SIZED = (bytes, str)
 _OTHER_BYTES = 512
-"""What a message takes beside its data, and data that is no text or bytes, about."""
+"""The bytes that a message takes beside its data, and data that is no text or bytes, about."""
 
 
 class Posted(msgspec.Struct, Generic[Promise], eq=False, gc=False):
@@ -77,7 +77,7 @@ class Load(msgspec.Struct, Generic[Promise], eq=False):
 
     @property
     def sent(self) -> Few | Many:
-        """What is published of it."""
+        """The messages to publish."""
         return few_or_many(self.messages)
 
 
@@ -172,7 +172,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
             self._answer(posted, error)
 
     def _gathered(self) -> Load[Promise]:
-        """What goes into the next frame; at least one send, and all of one batch or of none."""
+        """The sends that go into the next frame; at least one, and all of one batch or of none."""
         batch = self.waiting[0].batch
         count = messages = size = 0
         for posted in self.waiting:
@@ -218,7 +218,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
             self._again(frame)
 
     def _again(self, frame: Sequence[Posted[Promise]]) -> None:
-        """What was taken waits again, in its place: the load that was prepared, and these sends before it."""
+        """Put back what was taken, in its place: the load that was prepared, and these sends before it."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             self.put_back(prepared.posted)
@@ -231,7 +231,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
 
 
 def messages_of(sent: object) -> tuple[Message, ...]:
-    """What may be sent through a pipeline: a message, or a few that are stored together."""
+    """The messages of a send through a pipeline: one, or a few that are stored together."""
     if isinstance(sent, Message):
         return (sent,)
     taken = few_sendable(sent)

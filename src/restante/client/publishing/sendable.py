@@ -1,4 +1,4 @@
-"""What a caller gives to be sent, made into what a link takes: messages, or columns.
+"""Values that a caller gives to be sent, made into what a link takes: messages, or columns.
 
 A message, a mapping of its fields, a CloudEvent (an object of the `cloudevents` package, or its mapping), a list of any of
 these, or a frame. What a link takes already is given back as it is, and is not looked at.
@@ -54,7 +54,7 @@ class MessageFields(TypedDict, total=False):
 
 
 def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
-    """What a link takes: a message, a list of messages, or columns. Raises the refusal of what can be none of these."""
+    """The value that a link takes: a message, a list of messages, or columns. Raises the refusal of what can be none of these."""
     if fields:
         return _message_of_fields(sent, fields)
     if sent is UNSET:

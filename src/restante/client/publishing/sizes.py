@@ -11,7 +11,7 @@ from restante.limits import KIB
 from restante.model.publishing.message import Message
 
 HEADER_BYTES = 512
-"""What goes before the messages: the partition, the group, the owner level and the largest number, in any form."""
+"""The bytes that go before the messages: the partition, the group, the owner level and the largest number, in any form."""
 
 _MESSAGE_BYTES = 330
 """The names of all fields, a weight and an expiry in JSON; or their places in columns."""

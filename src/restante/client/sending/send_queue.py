@@ -1,4 +1,4 @@
-"""What waits to be sent, without input and output: gathered in order, sent together, settled or put back.
+"""The queue of what waits to be sent, without input and output: gathered in order, sent together, settled or put back.
 
 A *gathering* is a queue, or several, with rules of its own: what goes together in a load, when a load is due, and what
 its outcome means. `Sender` and `AsyncSender` carry loads out: they ask `wait` and `take`, and send what they got.
@@ -48,7 +48,7 @@ class SendQueue(Generic[Item]):
 
 
 class Gathering(Protocol[Load_co]):
-    """What a sender sends. Where threads share it, each call holds their lock."""
+    """The source of the loads that a sender sends. Where threads share it, each call holds their lock."""
 
     @property
     def finished(self) -> bool:

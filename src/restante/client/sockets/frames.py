@@ -115,7 +115,7 @@ class Framing:
 
 
 class UnreadableAnswer(Exception):
-    """What came is no answer to a frame, so nothing that comes over this connection can be relied on."""
+    """An answer that belongs to no frame, so nothing that comes over this connection can be relied on."""
 
 
 class _Answer(msgspec.Struct, frozen=True):

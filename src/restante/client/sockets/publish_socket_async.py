@@ -57,7 +57,7 @@ class AsyncPublishSocket(Framing):
         return await asyncio.sleep(step.seconds)
 
     async def close(self) -> None:
-        """What is under way fails, and may have been stored."""
+        """Close the socket: sends under way fail, and may have been stored."""
         self._closed = True
         self._line = None
         for line in self._lines:

@@ -59,7 +59,7 @@ class PublishSocket(Framing):
         return self._closing.wait(step.seconds)
 
     def close(self) -> None:
-        """What is under way fails, and may have been stored."""
+        """Close the socket: sends under way fail, and may have been stored."""
         with self._changed:
             self._closing.set()
             self._line = None

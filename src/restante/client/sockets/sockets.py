@@ -21,5 +21,5 @@ def failure_of(error: Exception, frame: LinkFrame, *, reached: bool) -> Failure:
 
 
 def refused(error: Exception) -> Reply:
-    """What came of connecting, when no connection did."""
+    """The failure to connect, by what came instead of a connection."""
     return denied(error) if isinstance(error, InvalidStatus) else Failure(str(error), reached=False)

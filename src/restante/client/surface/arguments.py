@@ -1,4 +1,4 @@
-"""What callers give, checked before it goes anywhere: so a mistake is the same error in process and over the network."""
+"""Arguments of callers, checked before they go anywhere: so a mistake is the same error in process and over the network."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def webhook_of(given: Webhook | str | None) -> Webhook | None:
 
 
 def check_batch_id(given: object) -> None:
-    """What names a batch must be text that a header can hold; whether there is such a batch, the hub knows."""
+    """Check that a batch is named by text that a header can hold; whether there is such a batch, the hub knows."""
     if not isinstance(given, str) or not given or not all("!" <= character <= "~" for character in given):
         raise InvalidRequest(f"A batch is named by its id, a UUID, not by {given!r}.")
 

@@ -374,7 +374,7 @@ class Hub:
         return accepted.actions
 
     async def outcome(self, action_id: str, *, concerns: str | None = None, wait: float = 0) -> ActionStatus:
-        """What became of an action; with `wait`, so many seconds until that is final. `value` is what its handler returned.
+        """The outcome of an action; with `wait`, so many seconds until it is final. `value` is what its handler returned.
 
         ```python
         accepted = await hub.act("send_invoice", concerns="order-7")

@@ -1,4 +1,4 @@
-"""What the bundles of both surfaces show."""
+"""The view of a bundle that both surfaces share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from restante.model.publishing.message import Message
 
 
 class BundleView:
-    """What a peek answered. Each surface adds how it is confirmed."""
+    """The answer of a peek. Each surface adds how it is confirmed."""
 
     def __init__(self, answer: BundleAnswer) -> None:
         self.bundle_id = answer.bundle_id

@@ -32,7 +32,7 @@ from restante.model.publishing.message import Message, State
 
 
 class Bundle(BundleView):
-    """What a peek answered: `messages`, or `table`, and `dequeue` to confirm it."""
+    """The answer of a peek: `messages`, or `table`, and `dequeue` to confirm it."""
 
     def __init__(self, link: Link, answer: BundleAnswer) -> None:
         super().__init__(answer)

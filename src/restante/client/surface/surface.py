@@ -158,7 +158,7 @@ Sendable = object
 
 
 class Bundle(Protocol):
-    """What a peek answered. Inline: `messages` (values), `table` (Arrow columns; `raw_table`: ids as bytes); claim check: `content`."""
+    """The answer of a peek. Inline: `messages` (values), `table` (Arrow columns; `raw_table`: ids as bytes); claim check: `content`."""
 
     bundle_id: str
     recipient: str

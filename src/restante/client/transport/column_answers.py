@@ -33,7 +33,7 @@ def table_of(response: Response, address: HubAddress) -> pa.Table:
 
 
 def bundle_of(response: Response, recipient: str, address: HubAddress) -> BundleAnswer | Reason:
-    """What a peek answered."""
+    """The bundle that a peek answered."""
     headers = response.headers
     if response.status == 204:
         if headers.get("restante-empty-reason") == _NOT_DELIVERED:

@@ -1,4 +1,4 @@
-"""What both drivers share of pyreqwest: setting up a client, filling a request, and naming a failure."""
+"""The parts of pyreqwest that both drivers share: setting up a client, filling a request, and naming a failure."""
 
 from __future__ import annotations
 

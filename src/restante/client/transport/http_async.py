@@ -70,7 +70,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
         return AsyncPublishSocket(self._terms)
 
     def encode(self, sent: Few | Many | EncodedPublish) -> EncodedPublish:
-        """What a publish would send. It takes that in place of the messages."""
+        """The body that a publish would send. `publish` takes it in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     async def call(self, call: Call[Answer]) -> Answer:

@@ -63,7 +63,7 @@ class AsyncHttpCarrier:
         places = self._terms.places
         if places.map_is_due():
             places.learn(await self._exchange_at(places.any_place(), map_request(request.timeout)))
-        place = places.place_for(request.path)
+        place = places.place_for(request.path, request.body)
         reply = await self._exchange_at(place, request)
         places.heard(place, reply)
         return reply

@@ -83,7 +83,7 @@ class HttpCarrier:
         places = self._terms.places
         if places.map_is_due():
             places.learn(self._send_to(places.any_place(), map_request(request.timeout)))
-        place = places.place_for(request.path)
+        place = places.place_for(request.path, request.body)
         reply = self._send_to(place, request)
         places.heard(place, reply)
         return reply

@@ -71,7 +71,7 @@ class HttpLink(HttpCarrier):
         return PublishSocket(self._terms)
 
     def encode(self, sent: Few | Many | EncodedPublish) -> EncodedPublish:
-        """What a publish would send. It takes that in place of the messages."""
+        """The body that a publish would send. `publish` takes it in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     def call(self, call: Call[Answer]) -> Answer:

@@ -1,4 +1,4 @@
-"""What the dialogues over HTTP share: making a request, and reading a plain answer."""
+"""The parts that the dialogues over HTTP share: making a request, and reading a plain answer."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SmallLink(HttpCarrier):
     """A link that speaks JSON only. Use it in a `with` statement, or close it."""
 
     def encode(self, message: Message) -> EncodedPublish | None:
-        """What `publish` sends; None for a message that needs columns, and so an `HttpLink`."""
+        """The body that `publish` sends; None for a message that needs columns, and so an `HttpLink`."""
         return encode_few((message,), Making(self._terms.random, self._terms.now_ms()))
 
     def publish(self, sent: EncodedPublish, *, batch: str | None = None, accept: Accept | None = None) -> Receipt:

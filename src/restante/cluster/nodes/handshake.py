@@ -24,7 +24,7 @@ WELCOME, REFUSED = b"+", b"-"
 
 
 class Purpose(Enum):
-    """What a connection is for."""
+    """The purposes of a connection."""
 
     CALLS = b"c"
     REQUESTS = b"r"
@@ -35,7 +35,7 @@ class Purpose(Enum):
 
 
 class Hello(NamedTuple):
-    """What a caller wants."""
+    """The greeting of a caller: what it wants."""
 
     purpose: Purpose
     shard: int
@@ -56,7 +56,7 @@ def decode_hello(content: bytes) -> Hello:
 
 
 def proof(secret: bytes, side: bytes, hello: bytes, nonce: bytes) -> bytes:
-    """That one knows the secret; each side's is another, so that none can be sent back."""
+    """The proof that one knows the secret; each side's is another, so that none can be sent back."""
     return hmac.digest(secret, side + hello + nonce, "sha256")
 
 

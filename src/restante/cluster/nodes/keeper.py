@@ -88,7 +88,7 @@ class NodeKeeper:
 
     @property
     def session(self) -> str:
-        """Of this node; empty while it is none."""
+        """The session of this node; empty while it is none."""
         return "" if self.membership is None else self.membership.session
 
     @property
@@ -108,6 +108,12 @@ class NodeKeeper:
         if self.membership is None:
             raise Unavailable("This node has not reached its store yet, or begins again.")
         self.membership.require()
+
+    def lease_seconds(self, session: str) -> float | None:
+        """What is left of the lease of a node, as far as this one knows."""
+        if session == self.session:
+            return None if self.membership is None else self.membership.lease_seconds()
+        return self._silent.seconds_left(session, running_seconds())
 
     def drain(self) -> None:
         """Give all shards away, and take none."""
@@ -130,7 +136,8 @@ class NodeKeeper:
             self._looked.set()
             self._looked.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                # Who dies is missed when its lease is over, and not at some later look.
+                async with asyncio.timeout(min(_LOOK_SECONDS, self._silent.soonest(running_seconds()))):
                     await self._woken.wait()
             await asyncio.sleep(_SOON_SECONDS)
 
@@ -175,6 +182,8 @@ class NodeKeeper:
         if silent:
             survey = await asyncio.to_thread(membership.survey)
         self._seats.update(survey)
+        if silent:
+            await self._nudge_all()  # The others take their share of what is free now.
         for row in survey.shards:
             if row.shard not in changing:  # What was read of those may be from before they were taken, or let go of.
                 self._agree(membership, row)
@@ -183,7 +192,7 @@ class NodeKeeper:
         self._say()
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
-        """What is served here is what the store says that this node has."""
+        """Bring what is served here to what the store says that this node has."""
         if row.shard in self._busy:
             return
         if row.owner != self.session and row.shard in self._hosted:
@@ -220,7 +229,7 @@ class NodeKeeper:
                 self._start(row.shard, self._open(membership, row.shard))
 
     def _is_mine_to_take(self, row: ShardRow, due: str | None, now: float) -> bool:
-        """A free shard is left for a while to whom it is due; then whoever sees it takes it."""
+        """A free shard is left for a while to the node to which it is due; then any node takes it."""
         if row.heir != self.session and (self._about.draining or row.heir is not None):
             return False
         known = self._not_before.setdefault(row.shard, now if self.session in (due, row.heir) else now + _AGAIN_SECONDS)
@@ -289,7 +298,7 @@ class NodeKeeper:
             self._woken.set()
 
     def _say(self, *, draining: bool | None = None) -> None:
-        """What the others are to know from the next beat on."""
+        """Say what the others are to know from the next beat on."""
         rates = {shard: round(one.rate, 1) for shard, one in self._hosted.items() if one.rate is not None}
         about = msgspec.structs.replace(self._about, rates=rates)
         self._about = about if draining is None else msgspec.structs.replace(about, draining=draining)
@@ -303,6 +312,6 @@ class NodeKeeper:
         await asyncio.gather(*map(self._nudge, peers))
 
     async def _nudge(self, peer: str) -> None:
-        """Who misses it, sees it a little later."""
+        """Nudge the others. A node that misses it sees the change a little later."""
         with suppress(OSError):
             await tell_peer(peer, self._secret, Purpose.NUDGE)

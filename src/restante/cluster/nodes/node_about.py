@@ -1,4 +1,4 @@
-"""What a node tells the others of itself, in its row of the store."""
+"""The facts that a node tells the others of itself, in its row of the store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
     """Where a node is, what it speaks, and how much its shards have to do."""
 
     url: str
-    """For clients."""
+    """The address for clients."""
     peer: str
     """Host and port, for the other nodes."""
     version: str
     formats: tuple[int, ...]
-    """Of stored data, that it can work with."""
+    """The formats of stored data that it can work with."""
     settings: str
     """A digest of its settings and tokens: the same in all nodes."""
     since: int

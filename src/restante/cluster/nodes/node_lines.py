@@ -41,6 +41,10 @@ class NodeLine(CallLine):
         answer: Answer = await answer_call(own.link, call, caller)
         return answer
 
+    @property
+    def is_open(self) -> bool:
+        return self._shard in self._seats.own or super().is_open
+
     def ask_for(self, hearer: Hearer, call: Call[Any], caller: Grant) -> bool:
         own = self._seats.own.get(self._shard)
         if own is None:
@@ -78,12 +82,16 @@ class NodeLines(ShardLines):
         self._seats = seats
 
     def goes_on(self, error: RestanteError) -> bool:
-        """Who lost the shard says so, and the store who has it now."""
+        """Whether a call goes on elsewhere: a node that lost the shard says so, and the store who has it now."""
         ended = isinstance(error, NotOwner) and "partition" not in error.details
         moved = ended or isinstance(error, StoreConflict)
         if moved or is_silent(error):
             self._seats.look()
         return moved or is_silent(error)
+
+    def away(self, shard: int, error: RestanteError) -> RestanteError:
+        """A caller may reach the owner although this node does not."""
+        return self._seats.ask_owner(shard, error.message)
 
 
 class NodeCarrier:

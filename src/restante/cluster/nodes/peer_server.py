@@ -29,7 +29,7 @@ _STRANGERS_MAX = 256
 
 Taker: TypeAlias = Callable[[], asyncio.Protocol]
 Welcome: TypeAlias = Callable[[Purpose, int], "Taker | bool"]
-"""What takes over a connection for a purpose and a shard; or whether that was all, and it was done."""
+"""A function that takes over a connection for a purpose and a shard; or says whether that was all, and it was done."""
 
 
 class PeerServer:

@@ -82,6 +82,7 @@ class SeatDirectory:
             fence=row.fence,
             state=state,
             reason=self._keeper.failures.get(row.shard),
+            lease_seconds=None if row.owner is None else self._keeper.lease_seconds(row.owner),
         )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, decode_about
 from restante.cluster.nodes.peer_connection import connect_peer
+from restante.errors import NotOwner, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeRow, StoreSurvey
@@ -23,7 +24,7 @@ class ServedShard(Protocol):
     def link(self) -> InProcess: ...
 
     def protocol(self, purpose: Purpose) -> asyncio.Protocol:
-        """What takes a connection of another node."""
+        """The protocol that takes a connection of another node."""
         ...
 
     async def connect(self, made: Callable[[], P]) -> P:
@@ -44,7 +45,7 @@ class ShardSeats:
     def __init__(self, ranges: Ranges, secret: bytes) -> None:
         self.ranges = ranges
         self.own: dict[int, ServedShard] = {}
-        """Those that this node serves now."""
+        """The shards that this node serves now."""
         self.survey = StoreSurvey(0, (), ())
         self.nodes: dict[str, NodeSeat] = {}
         self.look: Callable[[], None] = lambda: None
@@ -55,7 +56,7 @@ class ShardSeats:
         """The connections to shards of other nodes."""
 
     def update(self, survey: StoreSurvey) -> None:
-        """What the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
+        """Take what the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
         self.survey = survey
         self.nodes = {row.session: NodeSeat(row, decode_about(row.about)) for row in survey.nodes}
         for row, before in zip(survey.shards, tuple(self._owners), strict=True):
@@ -68,11 +69,19 @@ class ShardSeats:
         return None if seat is None else seat.about
 
     def owner(self, shard: int) -> NodeAbout | None:
-        """Who has a shard; None if nobody is known to."""
+        """The node that has a shard; None if nobody is known to."""
         return self.about(self._owners[shard])
 
+    def ask_owner(self, shard: int, text: str) -> Unavailable:
+        """What is told of a shard that this node does not reach: who has it, if that is known."""
+        owner = None if shard in self.own else self.owner(shard)
+        if owner is None:
+            return Unavailable(text)
+        first = self.ranges[shard].start
+        return NotOwner(f"{text} Its owner is at {owner.url}.", partition=first, owner=owner.url)
+
     async def connect(self, shard: int, purpose: Purpose, made: Callable[[], P]) -> P:
-        """A connection to whoever has a shard; `OSError` if nobody is there now."""
+        """A connection to the node that has a shard; `OSError` if nobody is there now."""
         own = self.own.get(shard)
         if own is not None:
             return await own.connect(made)
@@ -105,6 +114,9 @@ class ShardPlace:
 
     async def connect(self, made: Callable[[], P]) -> P:
         return await self._seats.connect(self._shard, self._purpose, made)
+
+    def away(self, text: str) -> Unavailable:
+        return self._seats.ask_owner(self._shard, text)
 
 
 def places_of(seats: ShardSeats, purpose: Purpose) -> Sequence[ShardPlace]:

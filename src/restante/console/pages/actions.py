@@ -144,7 +144,7 @@ def _choices(visit: Visit, group: str, one: PoisonedAction) -> Child:
 
 
 async def action(visit: Visit) -> ConsoleReply:
-    """What became of one action."""
+    """One action, and what became of it."""
     own = visit.asked("id") or ""
     found = await visit.hub.get(ActionStatus, "actions", own, concerns=visit.asked("concerns"), redirect=False)
     return page(visit, f"Action {found.action}", visit.moving("outcome", _outcome(found)))

@@ -24,17 +24,17 @@ from restante.model.jobs.job_answers import JobStatus
 
 
 class Prospect(NamedTuple):
-    """What a change would do."""
+    """The effects that a change would have."""
 
     title: str
     effect: Child
     """The effect of the deed, in numbers."""
     typed: str
-    """What the visitor must type."""
+    """The text that the visitor must type."""
     back: str
     hint: Child = None
     fields: Child = None
-    """What else the visitor may say."""
+    """Further fields that the visitor may fill in."""
     vain: bool = False
     """Whether the deed would change nothing, so that the page does not offer it."""
 
@@ -50,7 +50,7 @@ class ConsoleDeed:
     look: Look
     act: Act
     names: tuple[str, ...]
-    """What it is told."""
+    """The names of its fields."""
     label: str
     may: May = lambda visitor: visitor.operates
     optional: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class ConsoleDeed:
 
 
 def said(deed: ConsoleDeed, given: dict[str, str]) -> dict[str, str]:
-    """What a change is told, and nothing else; what is missing is refused."""
+    """The fields of a change, and nothing else; a missing one is refused."""
     kept = dict(deed.defaults) | {name: given[name] for name in (*deed.names, *deed.optional) if given.get(name)}
     for name in deed.names:
         if name not in kept:
@@ -454,7 +454,7 @@ def _confirm(
 
 
 def _counted(deed: ConsoleDeed, told: dict[str, str]) -> str:
-    """What the numbers were shown for: if something else is sent, they are shown again before anything is done."""
+    """The fields for which the numbers were shown: if something else is sent, they are shown again before anything is done."""
     return urlencode([(name, told[name]) for name in deed.optional if name in told])
 
 

@@ -22,7 +22,7 @@ _PICTURES = {
     "image/gif": (b"GIF87a", b"GIF89a"),
     "image/webp": (b"RIFF",),
 }
-"""What is shown as a picture, and how such data begins. SVG is none of them: it is text that can hold scripts."""
+"""The media types that are shown as pictures, and how such data begins. SVG is none of them: it is text that can hold scripts."""
 _OCTETS_A_LINE = 16
 
 
@@ -68,7 +68,7 @@ def _properties(found: SeenMessage) -> Markup:
 
 
 def _actions(visit: Visit, name: str, found: SeenMessage) -> Child:
-    """What may be done with it in its state, for those who may."""
+    """The changes that may be made in its state, for those who may."""
     if not visit.visitor.operates:
         return None
     offered = {"waiting": ("set-aside", "withdraw"), "set_aside": ("release", "withdraw")}.get(found.state, ())

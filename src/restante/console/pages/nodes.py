@@ -41,7 +41,7 @@ def unserved(found: SeenNodeMap) -> bool:
 
 
 def ailing(found: SeenNodeMap) -> Markup | None:
-    """What an operator has to see first."""
+    """The nodes and shards that an operator has to see first."""
     said: list[Child] = [
         tag("p", f"Shard {one.shard} (partitions {one.first} to {one.last}) is {one.state}. {one.reason or ''}")
         for one in found.shards

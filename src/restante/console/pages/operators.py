@@ -1,4 +1,4 @@
-"""What operators look after: live connections, the settings in force, and tokens."""
+"""Pages for operators: live connections, the settings in force, and tokens."""
 
 from __future__ import annotations
 

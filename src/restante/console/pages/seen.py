@@ -1,4 +1,4 @@
-"""What the hub answers, as the pages read it: only what they show, so that a newer hub may say more."""
+"""Answers of the hub, as the pages read them: only what they show, so that a newer hub may say more."""
 
 from __future__ import annotations
 

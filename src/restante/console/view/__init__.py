@@ -1,1 +1,1 @@
-"""What pages are made of: markup, tables, figures, times, plots, and the frame around everything."""
+"""Parts of pages: markup, tables, figures, times, plots, and the frame around everything."""

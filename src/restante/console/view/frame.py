@@ -157,7 +157,7 @@ _DONE = {
     "forget-job": "The job was forgotten.",
     "drain": "The node gives its shards away. {count} are left.",
 }
-"""What is said after a change, by its name: an address can choose the sentence, not write one."""
+"""The sentence after a change, by its name: an address can choose the sentence, not write one."""
 
 
 def _flash(visit: Visit) -> Markup | None:

@@ -1,1 +1,1 @@
-"""What the console is beneath its pages: requests and answers, sessions, the way to the hub, streams."""
+"""The console beneath its pages: requests and answers, sessions, the way to the hub, streams."""

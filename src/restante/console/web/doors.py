@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class HubAnswer(NamedTuple):
-    """What a hub answered."""
+    """An answer of a hub."""
 
     status: int
     headers: Mapping[str, str]
@@ -170,7 +170,7 @@ class HubAsker:
         return self._door.where
 
     async def get(self, kind: type[T], *segments: str, **query: object) -> T:
-        """What a route answers, as a value of this type."""
+        """The answer of a route, as a value of this type."""
         answer = await self._asked("GET", _target(segments, query))
         return msgspec.json.decode(answer.body, type=kind)
 

@@ -35,7 +35,7 @@ GUARDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ConsoleRequest:
-    """What was asked."""
+    """A request to the console."""
 
     method: str
     segments: tuple[str, ...]
@@ -62,7 +62,7 @@ class ConsoleRequest:
 
 @dataclass(slots=True)
 class ConsoleReply:
-    """What is answered."""
+    """A reply of the console."""
 
     body: bytes = b""
     status: int = 200

@@ -1,4 +1,4 @@
-"""What a hub has only if it is used: jobs, several nodes or shards. What is not there is left out of the pages.
+"""Extras that a hub has only if they are used: jobs, several nodes or shards. What is not there is not shown.
 
 It is asked at most once in a few seconds for each visitor, not with every page.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class KnownExtras:
-    """What is known of one hub, for each sight of it. Used from the event loop only."""
+    """The extras that are known of one hub, for each sight of it. Used from the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -64,7 +64,7 @@ class ConsoleSessions:
         self._known.pop(_digest(cookie), None)
 
     def seal(self, cookie: str) -> str:
-        """What the forms of this cookie carry."""
+        """The seal that the forms of this cookie carry."""
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_sealed(self, cookie: str, given: str) -> bool:

@@ -35,7 +35,7 @@ Allowed = Callable[[], Awaitable[object]]
 
 _STILL = b": still here\n\n"
 _AGO = re.compile(r"(?<=\">)[^<]*(?=</time>)")
-"""What stands in a `time` element."""
+"""The text of a `time` element."""
 _REFUSED = ("unauthenticated", "forbidden")
 
 
@@ -64,7 +64,7 @@ class StreamListener:
 
     made: Made
     queue: Queue = field(default_factory=lambda: asyncio.Queue(maxsize=2))
-    """What is sent. None is the end."""
+    """The pieces to be sent. None is the end."""
     late: bool = False
     """Whether the listener had no room for a part: it is sent all parts as soon as it has."""
 
@@ -198,7 +198,7 @@ class PageStreams:
                 del self._watches[key]
 
     async def _while_allowed(self, allowed: Allowed, listener: StreamListener) -> None:
-        """What one visitor is sent, another one's token may have fetched: so each is asked for its own."""
+        """The pieces for one visitor, which another one's token may have fetched: so each is asked for its own."""
         while True:
             await asyncio.sleep(2 * self._seconds)
             try:

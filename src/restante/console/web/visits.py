@@ -79,7 +79,7 @@ OPERATORS = ConsoleVisitor(name="", roles=("operator",))
 
 
 class HubExtras(NamedTuple):
-    """What a hub has beyond what every hub has: only if it is used."""
+    """The extras that a hub has beyond what every hub has: only if they are used."""
 
     jobs: bool = False
     nodes: bool = False
@@ -95,11 +95,11 @@ class Visit:
     hub: HubAsker
     patience: Patience
     seal: str
-    """What forms carry."""
+    """The seal that forms carry."""
     extras: HubExtras = field(default_factory=HubExtras)
-    """What the hub has beyond what every hub has."""
+    """The extras that the hub has beyond what every hub has."""
     place: Mapping[str, str] = field(default_factory=dict)
-    """What stands in the path in place of the names of its route."""
+    """The parts of the path in place of the names of its route."""
     again: bool = False
     """A stream makes the page again, for its parts that move: the rest need not be asked for."""
     parts: dict[str, Markup] = field(default_factory=dict)
@@ -112,12 +112,12 @@ class Visit:
         return tag("div", Markup(inner), id=f"part-{name}", data_part=name)
 
     async def patiently(self, kind: type[T], *segments: str, **query: object) -> Remembered[T] | None:
-        """What a route answers that may take long: what was known before, if it takes too long; None if nothing was."""
+        """The answer of a route that may take long: what was known before, if it takes too long; None if nothing was."""
         key = (self.visitor.sight, kind, segments, tuple(sorted(query.items(), key=str)))
         return await self.patience.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)
 
     def asked(self, name: str) -> str | None:
-        """What the query says, if it says anything."""
+        """The value in the query, if it says anything."""
         return self.request.query.get(name) or None
 
     def number(self, name: str) -> int | None:

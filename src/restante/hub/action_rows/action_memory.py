@@ -1,4 +1,4 @@
-"""What the hub remembers of actions: which were handed out, how attempts go, and what was counted.
+"""The memory of actions: which were handed out, how attempts go, and what was counted.
 
 All of it is in memory alone. After a restart an action that is under way reads `accepted` until the next report.
 """
@@ -67,7 +67,7 @@ class ActionMemory:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:
-        """What there is when the hub is opened, by partition."""
+        """The actions that are stored when the hub is opened, by partition."""
         self.opened = visible
         self.recent.open(visible)
 

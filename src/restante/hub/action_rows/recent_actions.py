@@ -44,7 +44,7 @@ class RecentActions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:
-        """What was stored before the hub was opened is not known."""
+        """Actions that were stored before the hub was opened are not known."""
         self._since = dict(visible)
 
     def add(self, partition: int, action: RecentAction) -> None:
@@ -69,7 +69,7 @@ class RecentActions:
                 self._pop(partition, number)
 
     def forget(self, partition: int, number: int) -> None:
-        """What came up to this number is not known."""
+        """Forget the actions up to this number."""
         with self._lock:
             self._forget(partition, number)
 

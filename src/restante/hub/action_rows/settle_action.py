@@ -21,7 +21,7 @@ from restante.model.storage.keys import Cabinet, cabinet_key, key_number
 
 _SALT = 0x6163_7469_6F6E_7321
 _ROWS_MAX = 1_000
-"""So many rows of other origins are looked at in a gap; beyond that the action is listed apart, which is right, too."""
+"""The number of rows of other origins that are looked at in a gap; beyond that the action is listed apart, which is right, too."""
 
 
 def cabinet_of(row: ActionRow) -> Cabinet:
@@ -29,7 +29,7 @@ def cabinet_of(row: ActionRow) -> Cabinet:
 
 
 def action_bell(action_id: bytes) -> int:
-    """What the bell knows an action by."""
+    """The hash by which the bell knows an action."""
     return int.from_bytes(action_id[8:], "big") ^ _SALT
 
 

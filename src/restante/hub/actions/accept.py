@@ -50,7 +50,7 @@ def published_at(request: CommitRequest[Receipt]) -> int:
 
 
 def answered(core: Core, call: SendAction, message: Message, receipt: Receipt, at: int) -> ActionStatus:
-    """What is answered when the action is stored, `at` then; one that was known before tells what became of it."""
+    """The answer to an action that was stored `at` this time; one that was known before tells what became of it."""
     found = accepted_now(message, at) if receipt.accepted and call.wait <= 0 else None
     if found is None:
         assert message.id is not None, "an action has its id before it is stored"

@@ -67,7 +67,7 @@ def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
 
 
 def _answered(call: ReportEach, prepared: Sequence[Prepared]) -> OutcomesReported:
-    """What is told of all reports. If nothing was taken, for no reason of a partition's own, that is the answer."""
+    """The answer to all reports. If nothing was taken, for no reason of a partition's own, that is the answer."""
     found = [_outcome(one) for one in prepared]
     errors = [one for one in found if isinstance(one, RestanteError)]
     if errors and len(errors) == len(found) and not any(isinstance(error, _OF_A_PARTITION) for error in errors):

@@ -1,4 +1,4 @@
-"""Looking up what became of an action, by its id: every partition is asked, unless the thing is named."""
+"""Looking up what became of an action, by its id: every partition is asked, unless the thing is named. Totals of actions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 
 import msgspec
 
@@ -18,7 +19,8 @@ from restante.hub.engine.core import Core, is_text, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find_row
 from restante.model.access.access import EVERYTHING, Grant, Role
-from restante.model.actions.action_answers import ActionProblem, ActionStatus
+from restante.model.actions.action_answers import ActionProblem, ActionStatus, NamedTotals
+from restante.model.actions.action_counts import ActionTotals
 from restante.model.actions.action_row import (
     ActionRow,
     ActionState,
@@ -44,7 +46,7 @@ def read_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
 
 
 def follow_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
-    """What became of an action, at once or within the wait."""
+    """The status of an action, at once or within the wait."""
     check_id(call.action_id)
     deadline, rung = time.monotonic() + min(call.wait, limits.WAIT_SECONDS_MAX), threading.Event()
     with core.bell.listening(bell_of(call.action_id), rung.set):
@@ -70,7 +72,7 @@ def check_id(action_id: str) -> None:
 
 
 def look_up(core: Core, action_id: str, concerns: str | None = None, caller: Grant = EVERYTHING) -> ActionStatus:
-    """What became of an action that the caller may know of."""
+    """The status of an action that the caller may know of."""
     return status_of(core, *find_action(core, action_id, concerns, caller))
 
 
@@ -190,3 +192,15 @@ def _status(
         ended_at=moment(row.ended_at) if row.ended_at else None,
         **optional,  # type: ignore[arg-type]
     )
+
+
+def action_totals(core: Core) -> tuple[NamedTotals, ...]:
+    """Totals of actions by the names that groups have; all other names are one, without a name and a group."""
+    owners, others = core.memory(GroupMemory).actions(), ActionTotals()
+    found = []
+    for name, totals in sorted(core.memory(ActionMemory).totals.items()):
+        if name in owners:
+            found.append(NamedTotals(group=owners[name], action=name, **asdict(totals)))
+        else:
+            others.take_in(totals)
+    return (*found, NamedTotals(group="", action="", **asdict(others)))

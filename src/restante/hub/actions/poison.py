@@ -33,7 +33,7 @@ from restante.model.actions.action_row import (
 from restante.model.columns import media_types
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number

@@ -1,4 +1,4 @@
-"""What is done about actions now and then: results, and the texts of problems, go after a while."""
+"""Housekeeping of actions: results, and the texts of problems, go after a while."""
 
 from __future__ import annotations
 

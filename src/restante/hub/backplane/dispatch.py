@@ -26,7 +26,7 @@ class SentRecord(NamedTuple):
 
 
 class Dispatch(CommitRequest[Receipt]):
-    """It is answered like a request to the committer."""
+    """A publish through the backplane. It is answered like a request to the committer."""
 
     __slots__ = ("accept", "deadline", "lost", "open", "positions", "receipts", "refused")
 
@@ -94,7 +94,7 @@ class Dispatch(CommitRequest[Receipt]):
         return Unavailable(f"The backplane does not take the messages: {reason}. Try again.", retry_after=1)
 
     def _told(self) -> dict[str, object]:
-        """What is stored or accepted, and what is lost."""
+        """Tell what is stored or accepted, and what is lost."""
         stored = sorted((own for receipt in self.receipts for own in receipt.partitions), key=_place)
         told: dict[str, object] = {"partitions": msgspec.to_builtins(stored)} if stored else {}
         if self.positions:

@@ -109,7 +109,7 @@ class Doorway:
         self._settle(number, report)
 
     def told(self, door: bytes, number: int, outcome: Receipt | RestanteError) -> None:
-        """What an owner made of a record; it may be that of another door."""
+        """Hear what an owner made of a record; it may be that of another door."""
         if door == self.door:
             self._settle(number, outcome)
 

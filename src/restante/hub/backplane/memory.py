@@ -1,4 +1,4 @@
-"""What an open hub has of its backplane."""
+"""The parts of a backplane that an open hub has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_LOOKED_AT = "it was not looked at yet"
 
 @dataclass(slots=True)
 class LogTotals:
-    """What the owner of partitions has done since the hub was opened."""
+    """Counts of the work of an owner of partitions since the hub was opened."""
 
     records: int = 0
     """Read from the log."""

@@ -1,4 +1,4 @@
-"""What became of records, for doors in other processes: they ask for a record by its place in the log.
+"""Outcomes of records, for doors in other processes: they ask for a record by its place in the log.
 
 The owner keeps the last outcomes for a while, because a door may ask after the commit. Of a record that was settled
 before the owner was started, the store knows whether it was refused, and no more.
@@ -49,7 +49,7 @@ class RecordOutcomes:
         self._waiting: dict[Place, list[RecordWait]] = {}
 
     def told(self, outcomes: Sequence[tuple[Place, Outcome]]) -> None:
-        """What became of records, after their commit."""
+        """The outcomes of records, after their commit."""
         over: list[RecordWait] = []
         with self._lock:
             for place, outcome in outcomes:
@@ -110,7 +110,7 @@ def wait_is_worth_it(core: Core, wait: RecordWait) -> bool:
 
 
 def outcomes_of(core: Core, records: Asked, wait: RecordWait) -> tuple[RecordOutcome, ...]:
-    """What is known of records now. It reads the store, of records that were settled before the hub was started."""
+    """The outcomes of records that are known now. It reads the store, of records that were settled before the hub was started."""
     return tuple(_outcome(core, wait, *record) for record in records)
 
 
@@ -128,7 +128,7 @@ def _outcome(core: Core, wait: RecordWait, partition: int, position: int, messag
 
 
 def _settled(core: Core, partition: int, position: int, messages: int) -> Outcome:
-    """It was stored, or kept as poison: which numbers its messages have, or whether some were duplicates, nobody knows."""
+    """The outcome of a record that was stored, or kept as poison: which numbers its messages have, or whether some were duplicates, nobody knows."""
     value = core.store.get(partition, Space.BACKPLANE_POISON, poison_key(position))
     if value is not None:
         return error_of_row(decode_poison(value))

@@ -186,7 +186,7 @@ class _StoredRows:
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def hear(self, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
-        """Of the commit that is being planned: these rows, in order, take these numbers."""
+        """Hear of the commit that is being planned: these rows, in order, take these numbers."""
         self._borders, self._numbers = np.searchsorted(rows, self._start), numbers
         self._accepted.clear()
         for one, count in zip(self._good, np.diff(self._borders).tolist(), strict=True):

@@ -26,9 +26,9 @@ _LETTER_BYTES = 128
 _ROW_BYTES = 64
 """At most what a message takes in a record of columns beside its data, properties and names."""
 _TEXT_BYTES = 4
-"""What a text takes beside its bytes."""
+"""The bytes that a text takes beside its own."""
 _HEAD_BYTES = 8 * 1024 + RECORD_BYTES_BESIDE
-"""What a record takes beside its messages."""
+"""The bytes that a record takes beside its messages."""
 
 
 class RecordCut(NamedTuple):
@@ -44,7 +44,7 @@ class RecordCut(NamedTuple):
 
 
 class NotForBackplane(InvalidRequest):
-    """What was sent has to go straight to its owner."""
+    """A send that has to go straight to its owner."""
 
 
 def letter_parcels(cut: RecordCut, letters: Sequence[Letter]) -> list[RecordParcel]:

@@ -34,7 +34,7 @@ def _position(value: bytes | None) -> int:
 
 @dataclass(slots=True)
 class MovedPositions:
-    """What goes into the commit of some records: the new positions, and the records that were refused."""
+    """The part of a commit of some records: the new positions, and the records that were refused."""
 
     core: Core
     key: bytes

@@ -63,7 +63,7 @@ def delete_refused(core: Core, call: DeleteRefusedRecord, caller: Grant) -> None
 
 @dataclass(frozen=True, slots=True)
 class ForgottenRecord:
-    """What goes into a commit: a refused record is refused no longer."""
+    """The part of a commit by which a refused record is refused no longer."""
 
     partition: int
     position: int

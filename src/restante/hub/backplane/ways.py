@@ -28,7 +28,7 @@ def goes_through(call: Publish, *, has_backplane: bool) -> bool:
 
 
 def _other_way(call: Publish) -> str | None:
-    """What makes a publish go straight to the owner: the hub's own state decides what becomes of it."""
+    """The reason why a publish goes straight to the owner: the hub's own state decides what becomes of it."""
     if call.producer is not None:
         return "a producer's numbers"
     if call.source is not None:

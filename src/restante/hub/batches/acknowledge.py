@@ -35,7 +35,7 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
+"""How often it is noted that a batch is in use, by who acknowledges what was acknowledged before."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):
@@ -88,7 +88,7 @@ def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | No
 
 @dataclass(slots=True)
 class _Share:
-    """What one request names of one batch."""
+    """The items that one request names of one batch."""
 
     request: Acknowledge
     groups: list[NamedItems] = field(default_factory=list)
@@ -123,7 +123,7 @@ def plan_acknowledgements(
 
 
 def _by_batch(requests: Sequence[Acknowledge]) -> dict[bytes, list[_Share]]:
-    """What is named of each batch, request by request."""
+    """The items that are named of each batch, request by request."""
     batches: dict[bytes, list[_Share]] = {}
     for request in requests:
         shares: dict[bytes, _Share] = {}

@@ -1,4 +1,4 @@
-"""What a commit does to the counts of a batch, and the completion that follows from them.
+"""Changes of the counts of a batch in a commit, and the completion that follows from them.
 
 Everything here runs in the committer's thread, on a draft. Each partition's counts of a batch are one small row, written
 in the commit that changes them; the completion is decided in the commit that brings the last of them, and recorded once.
@@ -50,7 +50,7 @@ def _home(batch_id: bytes, partition_count: int) -> int:
 
 
 def bell_hash(batch_id: bytes) -> int:
-    """What the bell knows a batch by."""
+    """The hash by which the bell knows a batch."""
     return int.from_bytes(batch_id[8:], "little")
 
 

@@ -44,7 +44,7 @@ class NotEnlisted(Unavailable):
 
 @dataclass(slots=True)
 class PartWork:
-    """What is to be done between shards about batches, as the store has it. Only commits add to it, or take from it."""
+    """The work between shards about batches, as the store has it. Only commits add to it, or take from it."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
     reports: set[tuple[int, bytes]] = field(default_factory=set)
@@ -117,7 +117,7 @@ def plan_enlisted(partitions: Sequence[int], batch_id: bytes, owner: bytes, draf
 
 
 def enlisted_of(draft: RequestDraft, home: int, batch_id: bytes) -> Enlisted:
-    """What home has of a batch's parts."""
+    """The parts of a batch that its home has enlisted."""
     entries = draft.scan_prefix(home, Space.BATCH_ENLISTED, batch_id)
     return {key_partition(key): decode_enlisted(value) for key, value in entries}
 

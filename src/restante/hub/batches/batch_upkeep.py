@@ -64,13 +64,13 @@ _WORK_SECONDS = 5.0
 _ROWS_AT_ONCE = 1_000
 _CHUNKS_AT_ONCE = SEGMENT_CHUNKS
 _FOLD_AFTER = 5 * 1_000_000
-"""What a batch that nobody acknowledges has written ahead is folded after so long."""
+"""Entries that a batch has written ahead are folded when nobody has acknowledged any for so long."""
 _QUIET_AFTER = 60 * 1_000_000
 """A batch that nobody uses leaves memory after so long."""
 _LOOK_AGAIN = 600 * 1_000_000
 """A batch that is old, and yet in use, is looked at again after so long."""
 _COUNTED_SPACES = (Space.BATCH_ACKNOWLEDGED, Space.BATCH_BITS)
-"""What only counting needs."""
+"""Spaces of rows that only counting needs."""
 _OWN_SPACES = (*_COUNTED_SPACES, Space.BATCH_GROUP, Space.BATCH_REQUEST, Space.BATCH_NOTICE)
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ Put = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a fold takes upon itself."""
+    """The acknowledgements of one batch that a fold takes."""
 
     items: HandItems
     changed: dict[int, NDArray[np.bool_]]
@@ -289,7 +289,7 @@ def _forget_counts(core: Core, batch_id: bytes) -> None:
 
 
 def tidy_leftovers(core: Core) -> int:
-    """What a crash left of batches that are complete or deleted; gives how many there were."""
+    """Remove what a crash left of batches that are complete or deleted; gives how many there were."""
     tidied = 0
     for batch_id, row in stored_batches(core):
         if (row.deleted_at and not row.swept) or (row.completed_at and _has_bits(core, batch_id)):
@@ -345,7 +345,19 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
         found = _reapable(core, batch_id, row)
         if found is not None and (dry_run or _reap(core, batch_id)):
             reaped.append(found)
+    if core.shard is not None and not dry_run:
+        _forget_parts(core)
     return Reaped(batches=tuple(reaped))
+
+
+def _forget_parts(core: Core) -> None:
+    """That a partition knew a batch that was deleted long ago: who still asks for it, is told by the home of the batch."""
+    before = core.clock() - _patience(core)["sealed_for"]
+    for partition in core.owned:
+        parts = [(key, decode_part(value)) for key, value in core.store.scan(partition, Space.BATCH_PART)]
+        gone = [key for key, part in parts if part.state is PartState.DELETED and part.closed_at <= before]
+        for first in range(0, len(gone), _ROWS_AT_ONCE):
+            core.commit(partial(_delete, partition, Space.BATCH_PART, gone[first : first + _ROWS_AT_ONCE]))
 
 
 def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:

@@ -1,4 +1,4 @@
-"""What is to be done for batches beside their commits: remembered here, done by a thread of the background."""
+"""The work for batches beside their commits: remembered here, done by a thread of the background."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BatchWork:
         self._to_tidy: set[bytes] = set()
         self._to_fold: set[bytes] = set()
         self.folding = threading.Lock()
-        """Whoever folds holds it: two folds of one batch would store the older bits last."""
+        """The lock of a fold: two folds of one batch would store the older bits last."""
 
     def look_at(self, batch_id: bytes) -> None:
         """An estimated batch may be complete."""

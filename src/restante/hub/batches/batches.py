@@ -68,9 +68,10 @@ from restante.model.batches.batch_answers import (
     is_complete,
     is_counted_elsewhere,
 )
+from restante.model.batches.batch_ids import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters
@@ -92,8 +93,20 @@ def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
         notify=call.notify,
         caller=caller,
     )
-    own = new_id(core, call.key) if call.batch_id is None else check_id(call.batch_id)
-    return core.commit(partial(plan_open, core, own, row, caller))
+    return core.commit(partial(plan_open, core, _id_of(core, call), row, caller))
+
+
+def _id_of(core: Core, call: OpenBatch) -> bytes:
+    if call.batch_id is not None:
+        if call.request_id is not None:
+            raise InvalidRequest(
+                "A batch has the id that is given, or one made from a request_id: not both.", parameter="id"
+            )
+        return check_id(call.batch_id)
+    if call.request_id is None:
+        return new_id(core, call.key)
+    asked = uuid_text(parse_uuid(call.request_id, "request_id"))
+    return check_id(id_of_request(asked, call.key, core.deed.partition_count))
 
 
 def new_id(core: Core, key: str | None) -> bytes:
@@ -158,7 +171,7 @@ def _is_key_elsewhere(core: Core, row: BatchRow) -> bool:
         return False
     if row.unique:
         raise InvalidRequest(
-            "A batch whose key is to be unique gets its id from the hub: propose none.", parameter="id"
+            "A batch whose key is to be unique gets its id from the hub: give a request_id instead.", parameter="id"
         )
     return True
 
@@ -457,7 +470,7 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    """What each partition counts of a batch; at home, and not in the committer's thread."""
+    """The counts that each partition has of a batch; at home, and not in the committer's thread."""
     if core.shard is not None:
         return run(core, gathering(core, batch_id))
     places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]

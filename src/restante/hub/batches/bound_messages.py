@@ -33,7 +33,7 @@ _COUNTED_AS = {
 
 
 class BoundSoFar(Note):
-    """What binds the messages of partitions to batches, where a commit changes it."""
+    """The bindings of messages to batches, where a commit changes them."""
 
     def __init__(self) -> None:
         self.bindings: dict[int, Bindings] = {}
@@ -47,7 +47,7 @@ class BoundSoFar(Note):
 
 
 def binding(draft: RequestDraft, partition: int) -> Bindings:
-    """What binds the messages of a partition to batches, as of now in a draft."""
+    """The binding of a partition's messages to batches, as of now in a draft."""
     for note in draft.noted(BoundSoFar):
         if partition in note.bindings:
             return note.bindings[partition]
@@ -55,7 +55,7 @@ def binding(draft: RequestDraft, partition: int) -> Bindings:
 
 
 def shares_of(draft: RequestDraft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
-    """What batches have of a bundle's messages, whose ascending numbers come in parts."""
+    """The shares that batches have in a bundle's messages, whose ascending numbers come in parts."""
     known = binding(draft, partition)
     return known.shares(np.concatenate(taken)) if known else ()
 

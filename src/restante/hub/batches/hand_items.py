@@ -55,7 +55,7 @@ class Groups:
 
 
 class HandItems:
-    """What is in memory of one batch."""
+    """The acknowledged items of one batch, in memory."""
 
     __slots__ = ("_bits", "_core", "ahead", "ahead_bytes", "ahead_entries", "batch_id", "groups", "home", "used_at")
 
@@ -82,7 +82,7 @@ class HandItems:
         return self.groups.begins.nbytes + (0 if self._bits is None else self._bits.nbytes)
 
     def _load(self) -> Bits:
-        """What was folded comes in when it is asked for; what was written ahead of it now."""
+        """Read the entries written ahead now; those that were folded come in when they are asked for."""
         bits = Bits(partial(stored_segment, self._core.store, self.home, self.batch_id))
         for key, value in _under(self._core.store, self.home, Space.BATCH_ACKNOWLEDGED, self.batch_id):
             set_entry(bits, value)
@@ -91,7 +91,7 @@ class HandItems:
         return bits
 
     def apply(self, positions: Positions, trial: Bits | None, size: int) -> None:
-        """What was acknowledged has been committed."""
+        """Take over acknowledgements that have been committed."""
         if trial is not None:
             self.bits.take_over(trial)
         else:
@@ -144,7 +144,7 @@ def drop_quiet(core: Core, *, before: int) -> None:
 
 
 def set_entry(bits: Bits, value: bytes) -> None:
-    """What an entry written ahead says."""
+    """Set the bits of an entry that was written ahead."""
     entry = decode_entry(value)
     bits.set(entry.positions)
     for start, stop in entry.ranges:

@@ -1,4 +1,4 @@
-"""What the hub remembers of batches beside what is stored."""
+"""The memory of batches, beside what is stored."""
 
 from __future__ import annotations
 

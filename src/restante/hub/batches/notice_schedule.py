@@ -36,7 +36,7 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class _Line:
-    """What waits for one receiver, the first to be tried foremost."""
+    """The notices that wait for one receiver, the first to be tried foremost."""
 
     waiting: list[tuple[int, NoticePlace]] = field(default_factory=list)
     busy: bool = False

@@ -27,7 +27,7 @@ _ID_BYTES = 16
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a notice of a completed batch says."""
+    """The content of a notice of a completed batch."""
 
     id: str
     key: str | None

@@ -1,6 +1,6 @@
 """Batches over shards: enlisting, closing, reporting, counting. What is asked, and how it is answered.
 
-Home decides; the shards that have messages of the batch carry it out. Whoever asks, asks again until it is answered.
+Home decides; the shards that have messages of the batch carry it out. A shard that asks, asks again until it is answered.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def closing(core: Core, batch_id: bytes) -> Procedure[None]:
 
 
 def _wanted_state(value: bytes | None) -> PartState:
-    """What the parts of a batch with this row are to be."""
+    """The state that the parts of a batch with this row are to have."""
     row = None if value is None else decode_batch(value)
     return PartState.DELETED if row is None or row.deleted_at else PartState.CLOSED
 
@@ -211,7 +211,7 @@ def _plan_taken(core: Core, batch_id: bytes, partitions: Sequence[int], draft: R
 
 
 def between_shards(core: Core) -> Procedure[None]:
-    """What is to be done about batches between shards, once around."""
+    """Do what is due about batches between shards, once around."""
     for batch_id in sorted(core.memory(PartWork).closings):
         try:
             yield from closing(core, batch_id)

@@ -45,7 +45,7 @@ from restante.model.sources.source import refuse_positions
 
 
 class ConsignmentTotals(NamedTuple):
-    """What is staged in all open consignments, and what was committed since the hub was opened."""
+    """Counts of what is staged in all open consignments, and of what was committed since the hub was opened."""
 
     open: int
     staged_bytes: int

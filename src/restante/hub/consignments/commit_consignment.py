@@ -160,7 +160,7 @@ def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
 
 
 def _number_all(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
-    """What is done for each run and each partition; only duplicates under a batch are bound one by one."""
+    """Number each run in each partition; only duplicates under a batch are bound one by one."""
     now, row = core.clock(), ready.consignment.row
     if row.batch:
         check_open(row_of(core, draft, row.batch), row.batch)

@@ -17,7 +17,7 @@ class OpenRounds:
     wanted: threading.Event = field(default_factory=threading.Event)
     rows: dict[bytes, RoundRow] = field(default_factory=dict)
     under_way: set[bytes] = field(default_factory=set)
-    """Those that somebody in this hub is carrying out."""
+    """The rounds that somebody in this hub is carrying out."""
 
     def enter(self, consignment: bytes, row: RoundRow) -> None:
         if row.phase is RoundPhase.PREPARING or row.missing:

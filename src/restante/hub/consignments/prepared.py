@@ -32,7 +32,15 @@ from restante.hub.batches.batch_parts import part_of, put_part, report_if_final
 from restante.hub.consignments.commit_consignment import ahead, has_met, number_mail
 from restante.hub.consignments.consignments import check_id
 from restante.hub.consignments.stage import blobs_of, by_partition, laid_out_parcel, put_staged_run
-from restante.hub.consignments.staged_mail import PartitionMail, holds, load_bags, prepare, refreshed, reloaded
+from restante.hub.consignments.staged_mail import (
+    PartitionMail,
+    holds,
+    load_bags,
+    prepare,
+    refreshed,
+    reloaded,
+    without_stored_originals,
+)
 from restante.hub.engine.core import Core, MailboxAddress, Stale, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, run
@@ -64,7 +72,7 @@ from restante.model.shards.rounds import (
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key
 from restante.model.storage.run import RunState, decode_run
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 _TRIES = 3
 _ID_BYTES = 16
@@ -76,11 +84,11 @@ Place = tuple[int, bytes]
 
 @dataclass(slots=True)
 class Prepared:
-    """What this shard has of consignments over several shards, as committed."""
+    """The consignments over several shards of which this shard has a part, as committed."""
 
     rows: dict[Place, PreparedRow] = field(default_factory=dict)
     mail: dict[Place, PartitionMail] = field(default_factory=dict)
-    """What was judged for rows that are not applied; after a restart it is read from the runs."""
+    """The judged mail of rows that are not applied; after a restart it is read from the runs."""
     staged: dict[bytes, int] = field(default_factory=dict)
     """Consignments with staged parts, and when home was last asked about each."""
     look_again: int = 60 * 1_000_000
@@ -309,13 +317,17 @@ def _plan_apply(core: Core, call: ApplyConsignment, draft: RequestDraft) -> tupl
 def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignment, row: PreparedRow) -> PreparedRow:
     place = (partition, call.consignment)
     mail = core.memory(Prepared).mail[place]
+    if mail.seen.has_lost(draft.count(partition)):
+        mail = without_stored_originals(mail)
     if row.batch:
         part = part_of(draft, partition, row.batch) or BatchPart()
         state = PartState(max(part.state, PartState.CLOSED))
         put_part(draft, partition, row.batch, msgspec.structs.replace(part, state=state, closed_at=core.clock()))
     numbers = number_mail(core, draft, mail, row.batch, call.decided_at)
     bound = sum([len(some.rows) for some in mail.duplicates])
-    if row.batch and row.duplicates > bound:  # what a restart forgot of them: they are counted, and no more
+    if (
+        row.batch and row.duplicates > bound
+    ):  # what a restart or an erasure forgot of them: they are counted, and no more
         count(core, draft, partition, row.batch, Counts(duplicates=row.duplicates - bound))
     _, first, last = numbers or (partition, 0, -1)
     done = msgspec.structs.replace(row, applied=True, first=first, last=last)

@@ -73,7 +73,7 @@ from restante.model.storage.changes import Space
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
 _LATE_SECONDS = 0.2
-"""So often it is looked whether somebody has waited for long enough."""
+"""How often it is looked whether somebody has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ def committing(
 
 
 def _taking_turn(core: Core, consignment_id: bytes) -> Procedure[None]:
-    """Whoever commits the same consignment waits for the one who does so already."""
+    """Wait for the one who commits the same consignment already."""
     under_way = core.memory(OpenRounds).under_way
     while consignment_id in under_way:
         yield Rest(_PAUSE_SECONDS)
@@ -198,7 +198,7 @@ def _deciding(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int
 def begin(
     core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]
 ) -> tuple[RoundRow, Sequence[NamedStagedRun], bytes]:
-    """What counts, and the next round about it."""
+    """Begin the next round about a consignment: its row, and the runs that count."""
     runs = _named_runs(core, consignment_id, announced)
 
     def plan(draft: RequestDraft) -> tuple[RoundRow, bytes]:
@@ -233,7 +233,7 @@ def _named_runs(core: Core, consignment_id: bytes, announced: Mapping[Attempt, i
 def voting(
     core: Core, consignment_id: bytes, row: RoundRow, runs: Sequence[NamedStagedRun], batch: bytes
 ) -> Procedure[list[Part] | None]:
-    """What all shards promise; None, if one is busy. Whatever else is said ends the round, and is raised."""
+    """The promises of all shards; None, if one is busy. Whatever else is said ends the round, and is raised."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     parts: list[Part] = []
     for partitions in by_shard(core.shard.carrier.ranges(), row.partitions):
@@ -347,7 +347,7 @@ def _plan_recorded(core: Core, consignment_id: bytes, numbered: Sequence[Numbere
 
 
 def between_shards(core: Core) -> Procedure[None]:
-    """What is to be done about consignments between shards, once around."""
+    """Do what is due about consignments between shards, once around."""
     rounds = core.memory(OpenRounds)
     for consignment_id, row in sorted(rounds.rows.items()):
         if consignment_id in rounds.under_way:

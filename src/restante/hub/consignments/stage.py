@@ -43,7 +43,7 @@ from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.run import RunRow, RunState, SegmentRow
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: StagedParcel, caller: Grant) -> Staged:

@@ -64,7 +64,7 @@ NamedRun = tuple[StagedParcel, int]
 
 @dataclass(slots=True)
 class PartitionMail:
-    """What a partition gets."""
+    """The mail that one partition gets from a consignment."""
 
     partition: int
     runs: list[Run]
@@ -97,7 +97,7 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
 
 
 def reloaded(core: Core, partition: int, names: Sequence[int]) -> PartitionMail:
-    """What was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
+    """The mail that was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
     runs = [load_run(core.store, partition, decode_run(_run_value(core, partition, name))) for name in names]
     read = [_fingerprints(core, run)[0] for run in runs]
     fingerprint = np.concatenate([np.zeros(0, np.uint64), *read])
@@ -134,6 +134,14 @@ def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None)
     if mail.seen.has_lost(counters or memory.counters):
         return False
     return not has_newer(core, memory, mail.judged, beyond=mail.seen.visible, ascending=True)
+
+
+def without_stored_originals(mail: PartitionMail) -> PartitionMail:
+    """What was judged, less which stored messages its duplicates repeat: they may be gone meanwhile, and nobody waits for them."""
+    kept = [
+        Duplicates(own.arrivals, own.rows[own.numbers < 0], own.numbers[own.numbers < 0]) for own in mail.duplicates
+    ]
+    return replace(mail, duplicates=kept)
 
 
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:

@@ -1,4 +1,4 @@
-"""What is staged: the open consignments, in memory, as the store has them.
+"""The open consignments, in memory, as the store has them: what is staged in each.
 
 Only the committer's thread changes it. Others look, and find out when they commit whether it is still so.
 """
@@ -32,7 +32,7 @@ _PAGE = 1_000
 
 
 class StagedTotal(NamedTuple):
-    """What one attempt, one consignment, or all of them have staged."""
+    """Counts of what one attempt, one consignment, or all of them have staged."""
 
     parcels: int = 0
     messages: int = 0

@@ -44,7 +44,7 @@ _NUMBER_MAX = 2**62
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found. `findings` are the first thousand; the counts are of all."""
+    """The findings of a doctor. `findings` are the first thousand; the counts are of all."""
 
     problems: int
     notes: int
@@ -165,7 +165,7 @@ def _read_counters(case: Case) -> None:
 
 
 def _compare(case: Case, tally: DoctorTally) -> None:
-    """What was counted, with what the small rows say."""
+    """Compare what was counted with what the small rows say."""
     if not tally.complete:
         case.note("counts", "Not compared with the messages: not all of them could be read.")
         return

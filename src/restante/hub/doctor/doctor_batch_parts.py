@@ -45,7 +45,7 @@ def is_part_deleted(case: Case, batch_id: bytes) -> bool:
 
 
 def enlisted_parts(case: Case, batch_id: bytes) -> dict[int, EnlistedPart]:
-    """What this partition has of the parts of a batch whose home it is."""
+    """The parts that this partition has enlisted of a batch whose home it is."""
     rows = case.store.scan(case.partition, Space.BATCH_ENLISTED, start=batch_id, end=after_prefix(batch_id))
     return {key_partition(key): decode_enlisted(value) for key, value in rows}
 

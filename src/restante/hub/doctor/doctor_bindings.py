@@ -27,7 +27,7 @@ from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, Apart, apart_of, decode_head, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 from restante.model.storage.partition import partition_of
-from restante.model.storage.rows import RecordArray
+from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import StoredSegment, drawer_of_rows
 
 _KEY_BYTES = 25
@@ -35,7 +35,7 @@ _SHOWN_MAX = 20
 
 
 class BoundBatches:
-    """What a partition has of batches: read from its rows, then counted segment by segment, then compared."""
+    """The batches of a partition: read from its rows, then counted segment by segment, then compared."""
 
     def __init__(self) -> None:
         self._known = NOTHING_BOUND
@@ -44,7 +44,7 @@ class BoundBatches:
         self._duplicates: dict[bytes, int] = {}
         self._there: dict[bytes, bool] = {}
         self._held: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-        """What batches have of the messages of each open bundle, by the key of the bundle."""
+        """The shares of batches in the messages of each open bundle, by the key of the bundle."""
 
     def read(self, case: Case) -> None:
         sound: list[tuple[bytes, bytes]] = []
@@ -107,7 +107,7 @@ class BoundBatches:
             self._compare_bundle(case, bundle, held)
 
     def _compare_bundle(self, case: Case, bundle: bytes, held: dict[bytes, tuple[int, int]]) -> None:
-        """What an open bundle says of batches is what its dequeue will count."""
+        """Compare what an open bundle says of batches with what its dequeue will count."""
         value = case.store.get(case.partition, Space.BUNDLE, bundle)
         if value is None:
             return  # told of where heads and bundles are examined

@@ -12,7 +12,7 @@ from restante.hub.doctor.doctor_findings import named
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.changes import Buffer
 from restante.model.storage.piece import span
-from restante.model.storage.rows import DRAWER, RECORD, RecordArray
+from restante.model.storage.row_formats import DRAWER, RECORD, RecordArray
 from restante.model.storage.segment import Area, Segment, block_checks
 
 _DRAWERS_NAMED_MAX = 10

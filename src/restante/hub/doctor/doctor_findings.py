@@ -1,4 +1,4 @@
-"""What a doctor writes down: findings, and the case in which each was made."""
+"""The doctor's notes: findings, and the case in which each was made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from restante.model.consignments.consignment import StagedRun
 from restante.ports.store import StoreReader
 
 FINDINGS_MAX = 1_000
-"""So many are listed; the others are only counted. A folder that is wrong everywhere is not listed line by line."""
+"""The number of findings that are listed; the others are only counted. A folder that is wrong everywhere is not listed line by line."""
 
 
 class Severity(Enum):

@@ -16,7 +16,8 @@ from restante.model.columns.hashing import fingerprints
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.identity_level import LevelRow, StoredLevel, candidates, decode_level, rank_bounds
 from restante.model.storage.keys import number_key
-from restante.model.storage.rows import RecordArray, ids_of
+from restante.model.storage.row_formats import RecordArray
+from restante.model.storage.rows import ids_of
 from restante.model.storage.run import StoredSegment
 
 Step = Callable[[], None]

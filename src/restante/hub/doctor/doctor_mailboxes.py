@@ -29,7 +29,7 @@ _SHOWN_MAX = 20
 
 @dataclass(slots=True)
 class Mailboxes:
-    """What the small rows of a partition say, as columns."""
+    """The small rows of a partition, as columns."""
 
     register: Register = field(default_factory=Register)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _range_faults(
 
 
 def _claim(seen: Mailboxes, owner: int, head: Head) -> None:
-    """What the head settles: all up to it, and beyond it what is apart."""
+    """The rows that the head settles: all up to it, and beyond it what is apart."""
     seen.heads[owner] = head.head, head.forgotten
     seen.register.settled(owner, 0, head.head)
     for entry in head.apart:

@@ -18,7 +18,8 @@ from restante.model.columns.hashing import text_hashes
 from restante.model.columns.texts import Texts
 from restante.model.storage.changes import BlobKey, Buffer
 from restante.model.storage.partition import partitions_of
-from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, DrawerArray, RecordArray, cabinet_hashes
+from restante.model.storage.row_formats import DrawerArray, RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, cabinet_hashes
 from restante.model.storage.run import RunRow, SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode
 
@@ -137,7 +138,7 @@ def _order(segment: Segment) -> Iterator[tuple[Mask, str]]:
 
 
 def _summaries(lines: DrawerArray, records: RecordArray) -> Iterator[tuple[Mask, str]]:
-    """What the directory says of a drawer is what its rows say."""
+    """Compare what the directory says of a drawer with what its rows say."""
     row, count = lines["row"], lines["count"].astype(np.int64)
     weight = np.add.reduceat(records["weight"].astype(np.uint64), row)
     yield lines["weight"] != weight, "has another weight than its messages"

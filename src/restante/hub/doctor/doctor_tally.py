@@ -24,7 +24,8 @@ from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.head import NumberRange
 from restante.model.storage.identity import expand
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.rows import RecordArray, cabinet_hashes
+from restante.model.storage.row_formats import RecordArray
+from restante.model.storage.rows import cabinet_hashes
 from restante.model.storage.run import StoredSegment
 
 Numbers = NDArray[np.int64]

@@ -40,7 +40,7 @@ from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
 from restante.hub.actions.group_checks import check_groups
-from restante.hub.actions.status import action_totals
+from restante.hub.actions.look_up import action_totals
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
@@ -244,11 +244,12 @@ class OpenHub:
         numbers: ProducerNumbers | None = None,
     ) -> None:
         """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
-        if numbers is None and self.backplane.doorway is not None:
-            backplane_calls.publish_letters_soon(self._core, letters, read, partition, caller, waiter)
+        core = self._core
+        if numbers is None and core.memory(BackplaneMemory).doorway is not None:
+            backplane_calls.publish_letters_soon(core, letters, read, partition, caller, waiter)
             return
-        request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
-        self._core.committer.submit_soon(request, waiter)
+        request = publishing.plain_request(core, letters, read, caller, partition, numbers)
+        core.committer.submit_soon(request, waiter)
 
     def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let an event loop write small commits itself, where that takes little time. No interrupt may strike in it."""
@@ -261,7 +262,8 @@ class OpenHub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return bool(self._core.memory(Unfiled).overdue) or self._core.committer.full
+        core = self._core
+        return bool(core.memory(Unfiled).overdue) or core.committer.full
 
     def asks_first(self, call: Publish) -> bool:
         """Whether a publish has to ask another shard first: then not in an event loop."""
@@ -302,7 +304,7 @@ class OpenHub:
 
     @property
     def batch_totals(self) -> BatchMemory:
-        """What batches came to since the hub was opened."""
+        """Counts of batches since the hub was opened."""
         return self._core.memory(BatchMemory)
 
     @property
@@ -312,7 +314,7 @@ class OpenHub:
 
     @property
     def backplane(self) -> BackplaneMemory:
-        """What the hub has of a backplane."""
+        """The parts of a backplane that the hub has."""
         return self._core.memory(BackplaneMemory)
 
     @property
@@ -322,7 +324,7 @@ class OpenHub:
 
     @property
     def health_sources(self) -> HealthSources:
-        """What is measured of this hub, and where more of it is registered."""
+        """The sources of all that is measured of this hub; more of them are registered there."""
         return self._core.memory(HealthSources)
 
     def deep_check(self, partition: int) -> str | None:
@@ -351,7 +353,7 @@ class OpenHub:
         return None
 
     def partition_statuses(self) -> tuple[PartitionStatus, ...]:
-        """What this hub remembers of its partitions, also while it does not own them: for probes and metrics."""
+        """The status of each partition as this hub remembers it, also while it does not own them: for probes and metrics."""
         answer: tuple[PartitionStatus, ...] = self._functions[ListPartitions](
             self._core, ListPartitions(), self._caller
         )
@@ -432,7 +434,7 @@ class OpenHub:
         return group_totals(self._core)
 
     def action_totals(self) -> tuple[NamedTotals, ...]:
-        """What became of actions, for metrics."""
+        """Counts of what became of actions, for metrics."""
         return action_totals(self._core)
 
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:

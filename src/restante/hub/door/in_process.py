@@ -62,6 +62,10 @@ class InProcess(InProcessLive):
         seen._hub, seen._threads = self._hub.on_behalf_of(caller), self._threads
         return seen
 
+    def in_order(self) -> InProcess:
+        """The same link: what goes into the queue of one hub stays in order."""
+        return self
+
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         try:
@@ -129,7 +133,7 @@ async def _dequeue(link: InProcess, call: Dequeue) -> Dequeued:
 
 
 async def _at_once(link: InProcess, call: Call[Answer]) -> Answer:
-    """What is known without reading anything."""
+    """The answer that is known without reading anything."""
     return link.hub.call(call)
 
 

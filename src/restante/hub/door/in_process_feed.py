@@ -7,11 +7,21 @@ from contextlib import suppress
 
 import msgspec
 
-from restante.calls.feed import ReadFeed
+from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.feed.calls import check_feed, feed_pause, look_feed, note_reader, nothing_beyond, nothing_new
+from restante.hub.feed.calls import (
+    check_feed,
+    check_snapshot,
+    feed_pause,
+    look_feed,
+    look_snapshot,
+    note_reader,
+    nothing_beyond,
+    nothing_new,
+    snapshot_pause,
+)
 from restante.limits import WAIT_SECONDS_MAX
-from restante.model.feed.feed_answers import FeedAnswer
+from restante.model.feed.feed_answers import FeedAnswer, SnapshotAnswer
 
 
 async def read_feed(link: Threads, call: ReadFeed) -> FeedAnswer:
@@ -24,6 +34,13 @@ async def read_feed(link: Threads, call: ReadFeed) -> FeedAnswer:
         found = await link.thread(look_feed, core, call)
     note_reader(core, call, found)
     return found
+
+
+async def read_snapshot(link: Threads, call: ReadSnapshot) -> SnapshotAnswer:
+    core = link.hub.core
+    check_snapshot(core, call)
+    await asyncio.sleep(snapshot_pause(core))
+    return await link.thread(look_snapshot, core, call)
 
 
 class _Follower:
@@ -66,4 +83,4 @@ class _Follower:
         return await self._link.thread(look_feed, self._core, call, following=True)
 
 
-OWN_WAYS: OwnWays = {ReadFeed: read_feed}
+OWN_WAYS: OwnWays = {ReadFeed: read_feed, ReadSnapshot: read_snapshot}

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class _Hub(Protocol):
-    """What a line needs of the hub."""
+    """The calls of the hub that a line needs."""
 
     @property
     def core(self) -> Core: ...
@@ -42,7 +42,7 @@ class _Hub(Protocol):
 
 
 class _Link(Protocol):
-    """What a line needs of the asynchronous link."""
+    """The calls of the asynchronous link that a line needs."""
 
     @property
     def hub(self) -> _Hub: ...
@@ -76,7 +76,7 @@ class _Place:
         return self.hub.call(ReadHistory(self.recipient, after=self.after, limit=PAGE_MAX))
 
     def shown(self, page: HistoryPage) -> Iterable[Message]:
-        """What is to be pushed, each when it is asked for."""
+        """The messages to be pushed, each when it is asked for."""
         for message in page.messages:
             assert message.sequence_number is not None, "a stored message has a number"
             self.after = message.sequence_number
@@ -246,7 +246,7 @@ class AsyncHubLine:
 
 
 def _problem(error: RestanteError, **answered: int) -> dict[str, object]:
-    """What was refused, and which of the things that were said it answers."""
+    """The problem of what was refused, and which of the things that were said it answers."""
     return {**problem_of(error, correlation_id=""), **answered}
 
 

@@ -1,4 +1,4 @@
-"""What the parts of the asynchronous link need of each other."""
+"""The shared base of the parts of the asynchronous link."""
 
 from __future__ import annotations
 

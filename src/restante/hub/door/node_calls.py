@@ -33,7 +33,7 @@ _DIGEST_BYTES = 8
 
 @dataclass(slots=True)
 class OwnNode:
-    """What a hub tells of the node that it is."""
+    """The node that a hub is, as it tells others of it."""
 
     name: str = OWN_NODE
     since: int = 0
@@ -66,6 +66,7 @@ def _own_shard(core: Core, node: str) -> ShardStatus:
         fence=core.fence,
         state=state,
         reason=reason,
+        lease_seconds=core.store.lease_seconds(),
     )
 
 
@@ -81,7 +82,7 @@ def _state(core: Core) -> tuple[ShardState, str | None]:
 
 
 def settings_digest(settings: Settings, key: int) -> str:
-    """Of all but what each node has for itself. With the store's key, so that nobody finds a secret by trying."""
+    """The digest of all settings but those that each node has for itself. With the store's key, so that nobody finds a secret by trying."""
     here = ServerSettings()
     server = msgspec.structs.replace(settings.server, host=here.host, port=here.port)
     content = msgspec.msgpack.encode(msgspec.structs.replace(settings, server=server))

@@ -23,14 +23,12 @@ from restante.model.publishing.message import Message
 class ActionPublish(PublishRequest):
     """An action to be stored, with what is told of it then."""
 
-    __slots__ = ("known", "message", "wanted")
-
     def __init__(self, wanted: WantedAction, message: Message, caller: Grant) -> None:
         super().__init__((message,), caller=caller)
         self.wanted = wanted
         self.message = message
         self.known: ActionStatus | None = None
-        """What became of one that was stored before, once it was looked up."""
+        """The status of an action that was stored before, once it was looked up."""
 
 
 def act_soon(

@@ -83,7 +83,7 @@ class Committer:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
-        """What came in the last turns of each event loop; only its own thread looks there."""
+        """The requests that came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
         """About how many requests event loops have gathered."""
         self.parked = ParkedRequests[CommitRequest[Any]]()
@@ -110,7 +110,8 @@ class Committer:
     def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
         """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        self._gather((request,), loop_of(waiter))
+        self._gather_for(loop_of(waiter)).append(request)
+        self._gathered_count += 1
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one after the other, and wait until all are answered."""
@@ -127,7 +128,8 @@ class Committer:
         for request, waiter in zip(requests, waiters, strict=True):
             request.waiter = waiter
         if requests:
-            self._gather(requests, loop_of(waiters[0]))
+            self._gather_for(loop_of(waiters[0])).extend(requests)
+            self._gathered_count += len(requests)
 
     def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let an event loop write light commits itself, where that takes little time. No interrupt may strike in it."""
@@ -164,16 +166,15 @@ class Committer:
         _fail(late, held_too_long())
         answer_all(late)
 
-    def _gather(self, requests: Sequence[CommitRequest[T]], loop: asyncio.AbstractEventLoop) -> None:
-        """Gather the requests of an event loop until a turn brings no more, so that they are committed together."""
+    def _gather_for(self, loop: asyncio.AbstractEventLoop) -> list[CommitRequest[Any]]:
+        """Where the requests of an event loop are gathered until a turn brings no more, so that they are committed together."""
         if self._closing:
             raise closed()
         gathered = self._gathered.get(loop)
         if gathered is None:
             gathered = self._gathered[loop] = []
             loop.call_soon(self._end_turn, loop, 0, False)
-        gathered.extend(requests)
-        self._gathered_count += len(requests)
+        return gathered
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop, before: int, waited: bool) -> None:  # noqa: FBT001  # a callback
         """Plan what this event loop has gathered, unless the last turn brought more than there was before.
@@ -377,7 +378,8 @@ def plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
 
 def _are_light(requests: Sequence[CommitRequest[Any]], *, brief: bool) -> bool:
     """Whether all of these requests are planned in an event loop; brief ones, if it may read the store."""
-    return all(request.light or (brief and request.brief) for request in requests)
+    lights = [request.light or (brief and request.brief) for request in requests]
+    return False not in lights
 
 
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:

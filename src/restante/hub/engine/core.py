@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from restante import limits
 from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
@@ -19,7 +19,7 @@ from restante.hub.engine.bell import Bell
 from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.committer import Committer, JointPlan, LightPlan
 from restante.hub.engine.live_mail import LivePost
-from restante.hub.engine.partitions import Deed, Partition, Unfiled, not_owner
+from restante.hub.engine.partitions import Deed, Partition, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
 from restante.model.publishing.names import name_problem
@@ -126,7 +126,7 @@ class Core:
     shard: Shard | None = None
     """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
     clerk: Clerk = field(default_factory=OwnClerk)
-    """Who computes what filing writes."""
+    """The clerk that computes what filing writes."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)
@@ -149,7 +149,7 @@ class Core:
         found = self._memories.get(kind)
         if found is None:
             found = self._memories.setdefault(kind, kind())
-        return cast("M", found)
+        return found  # type: ignore[return-value]  # it is kept under its own type
 
     def remember(self, memory: object) -> None:
         """Keep a memory that was loaded from the store, or made with something that only the opener of the hub has."""
@@ -233,13 +233,6 @@ class Core:
         return MailboxAddress(
             recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
         )
-
-    def note_runs(self, partition: Partition) -> None:
-        """Note that the runs of a partition have changed, so that publishers know whether it has too many."""
-        if len(partition.runs) > limits.UNFILED_RUNS_MAX:
-            self.memory(Unfiled).overdue.add(partition.number)
-        else:
-            self.memory(Unfiled).overdue.discard(partition.number)
 
     def heads(self, address: MailboxAddress) -> dict[Cabinet, Head]:
         """The heads of a recipient's cabinets, as committed."""

@@ -17,7 +17,7 @@ from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import read_data, read_records
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD, RecordArray
+from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.run import Run, StoredSegment
 from restante.ports.store import Store
 

@@ -36,12 +36,13 @@ from restante.model.storage.keys import Cabinet, key_cabinet, number_key
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
-from restante.model.storage.segment import EncodedSegment, Segment, decode
+from restante.model.storage.segment import Segment, decode
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
-"""So many fresh runs of a partition are merged when others have enough."""
+"""The number of fresh runs of a partition that are merged when others have enough."""
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
@@ -85,13 +86,16 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
     """
     with core.pins.reading():
         handful = _handful(core, partition, runs)
-    if handful is not None:
-        _file_handful(core, partition, runs, handful)
+    if handful is not None and handful.length <= limits.FILING_TINY_BYTES_MAX:
+        _commit_handfuls(core, [_swap_for_handful(core, partition, runs, handful)])
         return True
     written: list[tuple[SegmentRow, Segment]] = []
     try:
         with core.pins.reading():
-            _write_shelf(core, partition, runs, written)
+            if handful is not None:
+                _write_segment(core, partition, handful, written)
+            else:
+                _write_shelf(core, partition, runs, written)
         shelf = _shelf(core, partition, runs, written)
         core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
     except BaseException as error:
@@ -117,7 +121,9 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSe
     try:
         contents, shifts = _contents(core, runs)
         segment = core.clerk.joined(contents, shifts, partition.number)
-        return segment if segment is not None else _gathered(core, partition, contents, shifts)
+        if segment is not None or rows > limits.FILING_TINY_MESSAGES_MAX:
+            return segment
+        return _gathered(core, partition, contents, shifts)
     except (DataDamaged, FormatUnsupported):
         # The long way finds out what is harmed.
         return None
@@ -127,6 +133,10 @@ def _contents(core: Core, runs: Sequence[Run]) -> tuple[list[bytes], list[int]]:
     """The segments of runs, in full, and what the places of each grow by in a shelf of them all."""
     contents, shifts = list[bytes](), list[int]()
     for run in runs:
+        if run.content is not None:
+            contents.append(run.content)
+            shifts.append(run.row.first - runs[0].row.first)
+            continue
         for stored, place in zip(run.segments, run.row.segments, strict=True):
             contents.append(bytes(core.store.read_blob(stored.blob, 0, place.length)))
             shifts.append(stored.base - runs[0].row.first)
@@ -143,13 +153,8 @@ def _gathered(
     return handful.encoded(partition.number, names.encoded())
 
 
-def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> None:
-    """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
-    _commit_handfuls(core, [_swap_for_handful(core, partition, runs, shelf)])
-
-
 def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> _Swap:
-    """What writes a shelf of one segment and swaps the run rows."""
+    """Plan a commit that writes a shelf of one segment and swaps the run rows."""
     blob = partition.take_blob()
     place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
     row = RunRow(
@@ -206,6 +211,8 @@ def _tiny_swap(core: Core, partition: Partition) -> _Swap | None:
         return None
     names = {row.identity for row in chosen}
     taken = [run for run in runs if run.row.identity in names]
+    if sum([run.row.rows for run in taken]) > limits.FILING_TINY_MESSAGES_MAX:
+        return None
     with core.pins.reading():
         shelf = _handful(core, partition, taken)
     if shelf is None:
@@ -253,9 +260,16 @@ def _write_shelf(
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in _merged(core, partition, runs[0].row.first, stretches, pieces, fronts):
-            blob = partition.take_blob()
-            core.store.put_blob(blob, encoded.parts, fence=core.fence)
-            written.append(_place(blob, encoded))
+            _write_segment(core, partition, encoded, written)
+
+
+def _write_segment(
+    core: Core, partition: Partition, encoded: EncodedSegment, written: list[tuple[SegmentRow, Segment]]
+) -> None:
+    """Write a segment ahead of the commit that names it."""
+    blob = partition.take_blob()
+    core.store.put_blob(blob, encoded.parts, fence=core.fence)
+    written.append(_place(blob, encoded))
 
 
 def _fronts(runs: Sequence[Run]) -> dict[BlobKey, int]:
@@ -297,7 +311,7 @@ def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]
 
 
 def _check_directories(runs: Sequence[Run]) -> None:
-    """What is not in the directories would be left out of the shelf."""
+    """Check that the directories have everything: what is not in them would be left out of the shelf."""
     for run in runs:
         for stored in run.segments:
             damaged = stored.segment.damaged
@@ -353,7 +367,11 @@ def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[
     if not merged_away <= {run.row.identity for run in partition.runs}:
         raise Stale
     lost = _feed_loses(core, partition, runs, shelf)
-    kept = [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row, shelf)]
+    # When the shelf is too large to be read in number order at once, its runs stay for the feed.
+    too_large = shelf is not None and len(shelf.segments) > 1
+    kept = (
+        [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row)] if too_large else []
+    )
     if lost:
         draft.add_feed_gone(partition.number, lost)
     for run in runs:
@@ -369,15 +387,12 @@ def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[
     draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
 
 
-def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | None) -> bool:
-    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once.
+def _serves_feed(core: Core, partition: Partition, row: RunRow) -> bool:
+    """Whether a run that is merged into a large shelf stays for the feed.
 
     One whose own parts stay already does not: no message is kept for the feed twice.
     """
-    if _kept_parts(partition, row):
-        return False
-    too_large = shelf is not None and len(shelf.segments) > 1
-    return too_large and _within_reach(core, row) and in_order(row)
+    return not _kept_parts(partition, row) and _within_reach(core, row) and in_order(row)
 
 
 def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
@@ -426,7 +441,7 @@ def _apply_swap(
     # Set `feed_runs` before `runs`: a reader of the feed must find each message in one of the two.
     partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
     partition.runs = tuple(left)
-    core.note_runs(partition)
+    core.memory(Unfiled).note(partition)
     for blob in gone:
         partition.expiries.pop(blob.number, None)
     core.pins.bury(gone)

@@ -27,7 +27,7 @@ class Fronts:
         return Run.of(row, partition, [self._loader(store, partition, place) for place in row.segments])
 
     def keep(self, partition: int, place: SegmentRow, segment: Segment) -> None:
-        """What was just written will be read soon."""
+        """Keep a front that was just written: it will be read soon."""
         self._lately.put(BlobKey(partition, place.blob), segment)
 
     def clear(self) -> None:

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class HealthSources:
-    """What is measured of one hub."""
+    """The sources of all that is measured of one hub."""
 
     def __init__(self) -> None:
         self._measures: list[tuple[str, Measure]] = []

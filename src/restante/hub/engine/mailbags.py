@@ -10,7 +10,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition, Unfiled
 from restante.hub.engine.plan import RequestDraft
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, tier_of
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 def put_mailbag(core: Core, draft: RequestDraft, segments: Sequence[EncodedSegment], first: int, count: int) -> None:
@@ -28,31 +28,39 @@ def put_mailbag(core: Core, draft: RequestDraft, segments: Sequence[EncodedSegme
     draft.applies.append(partial(enter_runs, core, partition, (run,)))
 
 
-def put_small_mailbag(core: Core, draft: RequestDraft, segment: EncodedSegment, fingerprints: Sequence[int]) -> int:
+def put_small_mailbag(
+    core: Core, draft: RequestDraft, segment: EncodedSegment, fingerprints: Sequence[int], now: int
+) -> int:
     """A mailbag of few messages, which is one segment, numbered in the draft; gives the number of its first message."""
-    number, count = segment.group, segment.rows
-    partition = core.partitions[number]
+    number, count, length, front = segment.group, segment.rows, segment.length, segment.front
     first, blob = draft.add_mailbag(number, count)
-    draft.blobs.append((blob, segment.parts))
-    place = SegmentRow(blob.number, segment.length, len(segment.front), count)
-    row = RunRow(blob.number, first, first + count - 1, (place,), RunState.VISIBLE, core.clock(), mailbag=True)
+    content = b"".join((front, *segment.rest))
+    draft.blobs.append((blob, (content,)))
+    place = SegmentRow(blob.number, length, len(front), count)
+    row = RunRow(blob.number, first, first + count - 1, (place,), RunState.VISIBLE, now, True)
     draft.put_run(number, row)
-    run = Run(row, (StoredSegment(blob, first, segment.front),), segment.recipients)
-    draft.applies.append(partial(_enter_small, core, partition, run, fingerprints))
+    kept = content if length <= limits.RUN_KEPT_BYTES_MAX else None
+    run = Run(row, (StoredSegment(blob, first, front),), segment.recipients, kept)
+    draft.applies.append(partial(_enter_small, core, core.partitions[number], run, length, fingerprints))
     return first
 
 
-def _enter_small(core: Core, partition: Partition, run: Run, fingerprints: Sequence[int]) -> None:
+def _enter_small(core: Core, partition: Partition, run: Run, length: int, fingerprints: Sequence[int]) -> None:
     partition.remember_few(fingerprints, run.row.first)
-    enter_runs(core, partition, (run,))
+    partition.runs = (*partition.runs, run)
+    _note(core, partition, 1 if tier_of(length) == 0 else limits.FILING_HANDFUL)
 
 
 def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
     """Into the catalog; and filing is told, when there is enough for it."""
     partition.runs = (*partition.runs, *runs)
-    core.note_runs(partition)
-    # A look at all runs is dear, and one tiny run more changes little.
-    partition.fresh_runs += sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs])
-    wanted = core.memory(Unfiled).wanted
-    if partition.fresh_runs >= limits.FILING_HANDFUL and not wanted.is_set():
-        wanted.set()
+    _note(core, partition, sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs]))
+
+
+def _note(core: Core, partition: Partition, fresh: int) -> None:
+    """So many runs more: a look at all of them is dear, and one tiny run more changes little."""
+    unfiled = core.memory(Unfiled)
+    unfiled.note(partition)
+    partition.fresh_runs += fresh
+    if partition.fresh_runs >= limits.FILING_HANDFUL and not unfiled.wanted.is_set():
+        unfiled.wanted.set()

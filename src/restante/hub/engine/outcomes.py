@@ -2,7 +2,7 @@
 
 A store that is far away may lose its connection in mid-commit. Then nothing more is planned until the store has said
 whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they are told that nobody
-knows, and whoever commits next asks the store first.
+knows, and the next commit asks the store first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class CommitTotals:
-    """What commits came to since the hub was opened; only who holds the pen adds to it."""
+    """Counts of commits since the hub was opened; only who holds the pen adds to them."""
 
     __slots__ = ("commits", "failures", "seconds")
 
@@ -29,7 +29,7 @@ class CommitTotals:
         self.failures = 0
         """Commits that failed as a whole."""
         self.seconds = 0.0
-        """What the store took for them."""
+        """The time that the store took for them."""
 
     def add(self, seconds: float | None) -> None:
         """A commit was stored in so many seconds; None: it had nothing to store."""

@@ -1,4 +1,4 @@
-"""What the hub remembers of each partition, and how that is loaded from a store."""
+"""The memory of each partition, and how it is loaded from a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from restante.hub.engine.row_reads import read_front
 from restante.model.batches.bound_stretches import NOTHING_BOUND, load_bindings
 from restante.model.columns.hashing import Hashes
 from restante.model.removal.erasure import Erased, decode_erased
-from restante.model.storage.changes import BlobKey, Changes, Space
+from restante.model.storage.changes import BlobKey, Changes, EntryKey, Space
 from restante.model.storage.identity import Fingerprints, Known, merge
 from restante.model.storage.identity_level import StoredLevel
 from restante.model.storage.keys import number_key
@@ -31,11 +31,11 @@ FORMAT_VERSION = 8
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
-"""So many fingerprints are looked up one by one before they are sorted into the arrays."""
+"""The number of fingerprints that are looked up one by one before they are sorted into the arrays."""
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
-    """What is fixed when a store is created."""
+    """The facts that are fixed when a store is created."""
 
     format: int
     partition_count: int
@@ -65,6 +65,13 @@ class Unfiled:
     overdue: set[int] = field(default_factory=set)
     """Partitions with so many runs that their publishers have to help filing."""
 
+    def note(self, partition: Partition) -> None:
+        """Note that the runs of a partition have changed, so that publishers know whether it has too many."""
+        if len(partition.runs) > limits.UNFILED_RUNS_MAX:
+            self.overdue.add(partition.number)
+        elif self.overdue:
+            self.overdue.discard(partition.number)
+
 
 class Partition:
     """The memory of one partition. Only the committer's thread changes it; readers see whole values."""
@@ -86,11 +93,14 @@ class Partition:
         "fronts",
         "next_blob",
         "number",
+        "row_key",
         "runs",
     )
 
     def __init__(self, number: int, fronts: Fronts | None = None) -> None:
         self.number = number
+        self.row_key = EntryKey(number, Space.PARTITION, PARTITION_KEY)
+        """The key of its counters."""
         self.fronts = fronts or Fronts()
         """The directories of its segments that were used last, shared with the other partitions."""
         self.counters = PartitionRow()

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from restante.hub.engine.live_mail import Mail
-from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow, encode_counters, run_key
+from restante.hub.engine.partitions import Partition, PartitionRow, encode_counters, run_key
 from restante.model.columns.hashing import Hashes
 from restante.model.storage.change import ChangeRecord, encode_change
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
@@ -27,7 +27,7 @@ N = TypeVar("N", bound="Note")
 
 
 class Note:
-    """What one subject keeps about a commit while it is planned. A draft has its own, which the plan takes over."""
+    """The notes of one subject about a commit while it is planned. A draft has its own, which the plan takes over."""
 
     def take_over(self, later: Self) -> None:
         """Add what a later draft of the same commit noted."""
@@ -63,7 +63,7 @@ class CommitPlan:
             self._fetched = {entry: found.get(entry) for entry in entries}
 
     def stored(self, entry: EntryKey) -> bytes | None:
-        """What the store has, as of the last commit."""
+        """The value that the store has, as of the last commit."""
         return self._fetched[entry] if entry in self._fetched else self.store.get(*entry)
 
     def draft(self) -> RequestDraft:
@@ -87,10 +87,10 @@ class CommitPlan:
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
-            next_blob = self.partitions[number].next_blob
-            if counters.next_blob != next_blob:
-                counters = msgspec.structs.replace(counters, next_blob=next_blob)  # noqa: PLW2901 - the same, later
-            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counters))
+            partition = self.partitions[number]
+            if counters.next_blob != partition.next_blob:
+                counters = msgspec.structs.replace(counters, next_blob=partition.next_blob)  # noqa: PLW2901 - the same, later
+            self.changes.entries[partition.row_key] = encode_counters(counters)
         changes = self.changes
         touched = [key[0] for key in changes.entries]
         touched += [blob[0] for blob, _ in changes.blobs]
@@ -117,7 +117,7 @@ class CommitPlan:
 
 
 class RequestDraft:
-    """What one request would do. Reading sees the store, the plan so far, and its own puts."""
+    """The changes that one request would make. Reading sees the store, the plan so far, and its own puts."""
 
     def __init__(self, plan: CommitPlan) -> None:
         self._plan = plan
@@ -163,7 +163,7 @@ class RequestDraft:
         return entry in self.entries or entry in self._plan.changes.entries
 
     def pending_value(self, entry: EntryKey) -> bytes | None:
-        """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
+        """The value that this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
         for entries in (self.entries, self._plan.changes.entries):
             if entry in entries:
                 return entries[entry]

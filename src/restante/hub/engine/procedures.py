@@ -1,4 +1,4 @@
-"""What is done over several shards, step by step: a procedure yields what it asks of others, and is sent their answers.
+"""Procedures over several shards, step by step: a procedure yields what it asks of others, and is sent their answers.
 
 A procedure is a generator without I/O of its own but commits. In an open hub a thread drives it, and waits; the simulation
 drives many of them side by side, and decides what is answered when, or never.

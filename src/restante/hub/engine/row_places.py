@@ -19,7 +19,7 @@ from restante.model.columns.hashing import Hashes
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.head import Numbers
 from restante.model.storage.identity import expand
-from restante.model.storage.rows import RecordArray
+from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import Run, StoredSegment, drawer_numbers, drawer_of_rows
 from restante.ports.store import Store
 

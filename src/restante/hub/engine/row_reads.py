@@ -10,7 +10,7 @@ from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.changes import BlobKey, Buffer
 from restante.model.storage.piece import SegmentPiece, check_records, span
-from restante.model.storage.rows import RECORD, RecordArray
+from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.run import SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode, unreadable
 from restante.ports.store import Store

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one thread does until the hub closes."""
+    """The work of one thread until the hub closes."""
 
     name: str
     run: Callable[[Core], None]

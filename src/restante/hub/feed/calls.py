@@ -82,20 +82,30 @@ def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
     paces, visible = core.memory(FeedMemory).paces, core.partitions[call.partition].counters.visible
     if following and call.after is not None and visible - call.after < _page(call.limit):
         return paces.following.pause()
-    if time.monotonic() - core.bell.rung_at > limits.FEED_BUSY_SECONDS:
-        return 0.0
-    return paces.catching_up.pause()
+    return paces.catching_up.pause() if _is_busy(core) else 0.0
+
+
+def _is_busy(core: Core) -> bool:
+    """Whether others commit."""
+    return time.monotonic() - core.bell.rung_at <= limits.FEED_BUSY_SECONDS
 
 
 def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAnswer:
-    """The changes that there are now. The caller has checked the call."""
+    """The changes that there are now. The caller has checked the call.
+
+    While others commit, a page is no longer than need be: whoever wants the interpreter meanwhile waits the less for it.
+    """
     paces = core.memory(FeedMemory).paces
-    pace = paces.following if following else paces.catching_up
+    enough = limits.FEED_CHANGES_BESIDE if _is_busy(core) else None
     # The readers of a round read one after another: in parallel they would only fight for the interpreter.
     with paces.one_at_a_time if following else nullcontext():
         before = time.thread_time()
-        found = read_feed(core, call.partition, call.after, call.wish, _page(call.limit))
-        pace.note(time.thread_time() - before)
+        found = read_feed(core, call.partition, call.after, call.wish, _page(call.limit), enough=enough)
+        seconds = time.thread_time() - before
+    if following:
+        paces.following.note(seconds)
+    else:
+        paces.caught_up(seconds, found.table.nbytes)
     return found
 
 
@@ -107,9 +117,29 @@ def note_reader(core: Core, call: ReadFeed, found: FeedAnswer) -> None:
 
 
 def snapshot(core: Core, call: ReadSnapshot, _: Grant) -> SnapshotAnswer:
+    check_snapshot(core, call)
+    core.closing.wait(snapshot_pause(core))
+    return look_snapshot(core, call)
+
+
+def check_snapshot(core: Core, call: ReadSnapshot) -> None:
     _check(core, call.partition, None, call.limit)
     _check_wish(call.wish, MESSAGE_SCHEMA.names)
-    return read_snapshot(core, call.partition, call.wish, _page(call.limit), after=call.after, position=call.position)
+
+
+def snapshot_pause(core: Core) -> float:
+    """How many seconds to wait before a page: who reads what is stored catches up."""
+    return core.memory(FeedMemory).paces.catching_up.pause() if _is_busy(core) else 0.0
+
+
+def look_snapshot(core: Core, call: ReadSnapshot) -> SnapshotAnswer:
+    """The page. The caller has checked the call."""
+    limit, before = _page(call.limit), time.thread_time()
+    limit = min(limit, limits.FEED_CHANGES_BESIDE) if _is_busy(core) else limit
+    found = read_snapshot(core, call.partition, call.wish, limit, after=call.after, position=call.position)
+    core.store.require_owned()
+    core.memory(FeedMemory).paces.caught_up(time.thread_time() - before, found.table.nbytes)
+    return found
 
 
 def feed_readers(core: Core) -> tuple[ReaderStatus, ...]:

@@ -17,8 +17,9 @@ from restante import limits
 from restante.errors import PositionAhead, PositionGone
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
+from restante.hub.feed.feed_handed import HandedRuns, handed, read_handed
 from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
-from restante.hub.feed.feed_rows import Choice, Span, SpanRows, in_number_order, load, spans_of, whole_span
+from restante.hub.feed.feed_rows import load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
 from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
 from restante.hub.feed.feed_tiny import is_tiny, joined_span
@@ -32,6 +33,7 @@ from restante.model.feed.feed import (
     schema_of,
 )
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.feed.span_rows import Choice, Span, SpanRows, in_number_order
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
@@ -47,7 +49,7 @@ _PAGING = 8
 
 @dataclass(frozen=True, slots=True)
 class FeedChoice:
-    """What a reader asks for, with names looked up."""
+    """The choice of a reader, with names looked up."""
 
     choice: Choice
     columns: tuple[str, ...]
@@ -86,15 +88,25 @@ def choice_of(core: Core, wish: FeedWish, *, with_checks: bool = False) -> Choic
 
 
 def read_feed(
-    core: Core, partition: int, after: int | None, wish: FeedWish, limit: int, *, only_messages: bool = False
+    core: Core,
+    partition: int,
+    after: int | None,
+    wish: FeedWish,
+    limit: int,
+    *,
+    only_messages: bool = False,
+    enough: int | None = None,
 ) -> FeedAnswer:
-    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
+    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is.
+
+    With so many messages as are `enough`, the answer ends where the run that they lie in ends.
+    """
     memory = core.partitions[partition]
     wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after
-            answer = _read(core, memory, gone, wanted, limit)
+            answer = _read(core, memory, gone, wanted, limit, limit if enough is None else enough)
             left = feed_gone(core, memory)
         if gone > answer.end:
             raise PositionAhead(
@@ -103,7 +115,9 @@ def read_feed(
                 end=answer.end,
             )
         if left <= gone:
-            return FeedAnswer(table=answer.table, next=answer.next, start=left + 1, end=answer.end)
+            return FeedAnswer(
+                table=answer.table, next=answer.next, start=left + 1, end=answer.end, stream=answer.stream
+            )
         if after is not None:
             raise PositionGone(
                 f"The feed of partition {partition} no longer reaches back to {after}: it begins with {left + 1}. Take a "
@@ -117,18 +131,20 @@ class _Read:
     table: pa.Table
     next: int
     end: int
+    stream: memoryview | None = None
 
 
-def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int) -> _Read:
+def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int, enough: int) -> _Read:
     seen = view(partition)
     if after >= seen.end:
         return _Read(schema_of(wanted.columns).empty_table(), after, seen.end)
     high = min(seen.end, after + limits.FEED_NUMBERS_AT_ONCE)
     records, high = _records(core, partition, after + 1, high, limit)
-    taking = _Taking(core, partition.number, wanted, limit, [entry for entry in records if wanted.has(entry)])
+    taking = _Taking(core, partition.number, wanted, limit, enough, [entry for entry in records if wanted.has(entry)])
     covered = taking.gather(seen, after + 1, high)
     last = taking.cut(covered)
-    return _Read(taking.table(seen, last), last, seen.end)
+    table = taking.table(seen, last)
+    return _Read(table, last, seen.end, taking.stream_of(table))
 
 
 def _records(core: Core, partition: Partition, low: int, high: int, limit: int) -> tuple[list[NumberedRecord], int]:
@@ -151,6 +167,8 @@ class _Part:
     first: int = 0
     """Where it begins among the rows that are loaded."""
     whole: LoadedRows | None = None
+    handed: HandedRuns | None = None
+    """If the clerk is to read it, what it is asked for. Then the group has numbers and sizes alone."""
 
 
 @dataclass(slots=True)
@@ -161,12 +179,18 @@ class _Taking:
     partition: int
     wanted: FeedChoice
     limit: int
+    enough: int
+    """With so many messages no further run is looked at."""
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     """Spans of small runs that are not yet joined into a part."""
     tiny: list[Run] = field(default_factory=list)
     """Tiny runs that are not yet joined into spans."""
+    streams: list[memoryview] = field(default_factory=list)
+    """What the clerk has read."""
+    others: bool = False
+    """Whether there is more in the table than messages."""
     pending: int = 0
     messages: int = 0
     size: int = 0
@@ -179,13 +203,19 @@ class _Taking:
             if self.wanted.choice.may_have(run):
                 self._take(run, first, last)
             changes = self.messages + int(np.searchsorted(numbers, last, side="right"))
-            if changes >= self.limit or self.size >= limits.FEED_BYTES_MAX or looked >= limits.FEED_RUNS_AT_ONCE:
+            full = changes >= self.limit or self.messages >= self.enough or self.size >= limits.FEED_BYTES_MAX
+            if full or looked >= limits.FEED_RUNS_AT_ONCE:
                 high = last
                 break
         self._join()
         return high
 
     def _take(self, run: Run, low: int, high: int) -> None:
+        given = handed(self.core, run, self.wanted.choice, low, high)
+        if given is not None:
+            self._join()
+            self._hand_over(given)
+            return
         if run.row.rows >= _LARGE:
             self._join()
             part = self._large(run, low, high)
@@ -200,6 +230,15 @@ class _Taking:
             self._add_spans(self._spans(run, low, high))
         if self.pending >= 2 * _LARGE:
             self._join()
+
+    def _hand_over(self, given: HandedRuns) -> None:
+        """Neighbours are asked for together."""
+        before = self.parts[-1].handed if self.parts else None
+        part = _Part(given.group(), handed=given)
+        self._add(part)
+        if before is not None:
+            both = before.joined_by(given)
+            self.parts[-2:] = [_Part(both.group(), handed=both)]
 
     def _whole(self, run: Run, low: int, high: int) -> bool:
         return low <= run.row.first and run.row.last <= high and self.wanted.choice.is_whole(run)
@@ -283,8 +322,9 @@ class _Taking:
         for part in self.parts:
             count = int(np.searchsorted(part.group.numbers, last, side="right"))
             if count:
-                published.append(published_table(self._rows(part, count), released, names))
+                published += self._published(part, count, last, released)
         others = [entry for entry in records if not entry[1].moved]
+        self.others = bool(others)
         if not others:
             return in_log_order(published, None, names)
         rows = settled(
@@ -296,6 +336,31 @@ class _Taking:
             with_texts="text_id" in names,
         )
         return in_log_order(published, changes_table(others, rows, names), names)
+
+    def _published(self, part: _Part, count: int, last: int, released: Released) -> list[pa.Table]:
+        """The first rows of a part, which are those up to a number."""
+        names = self.wanted.columns
+        if part.handed is None:
+            return [published_table(self._rows(part, count), released, names)]
+        page = read_handed(self.core, part.handed, self.wanted.choice, last, released, names)
+        if page is None:
+            return self._read_here(part.handed, last, released)
+        self.streams.append(page.stream)
+        return [page.table]
+
+    def stream_of(self, table: pa.Table) -> memoryview | None:
+        """The table as an Arrow stream, if the clerk has read all of it."""
+        is_whole = len(self.parts) == 1 and len(self.streams) == 1 and not self.others
+        return self.streams[0] if is_whole and table.num_rows else None
+
+    def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
+        """What the clerk was asked for, and did not read."""
+        found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
+        return [
+            published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)
+            for part in found
+            if part is not None
+        ]
 
     def _rows(self, part: _Part, count: int) -> Gathered:
         """The first rows of a part, read; what the next page will want of a large run is remembered."""

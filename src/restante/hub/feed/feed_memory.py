@@ -1,4 +1,4 @@
-"""What the hub remembers for feed readers: the runs and rows read last, and how far each reader is."""
+"""The memory of the feed: the runs and rows read last, and how far each reader is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TypeVar
 from restante import limits
 from restante.hub.engine.lately import Lately
 from restante.hub.feed.feed_pace import Paces
-from restante.hub.feed.feed_rows import SpanRows
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.feed.span_rows import SpanRows
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.run import Run
 

@@ -6,11 +6,13 @@ a multiple of that time. Followers and readers that catch up have a pace each:
 - Followers read in rounds. A follower that asks when no wait is left reads at once, and so do all that ask at the same
   moment: the first change after a quiet time is delivered at once, in all partitions that a commit touched.
 - Readers that catch up while others publish take turns: one reads, then all wait for a multiple of its time, then the next.
+  The multiple grows with what the process does beside reading: on a hub that is nearly idle it is small.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from restante import limits
@@ -38,34 +40,87 @@ class Rounds:
             self._paid_at = min(max(now, self._paid_at) + rest, now + limits.FEED_PAUSE_SECONDS_MAX)
 
 
+def read_cost(seconds: float, byte_count: int) -> float:
+    """The processor time of a page: what reading it took, and about what asking and answering take."""
+    return seconds + limits.FEED_PAGE_SECONDS + byte_count * limits.FEED_BYTE_SECONDS
+
+
+class OtherWork:
+    """The share of one core that this process spends on anything but reading the feed, of the last moments."""
+
+    def __init__(self, clock: Clock, processor: Clock) -> None:
+        self._clock = clock
+        self._processor = processor
+        self._lock = threading.Lock()
+        self._share = 1.0
+        self._begin(clock())
+
+    def note(self, seconds: float) -> None:
+        """Note processor time that was spent on reading."""
+        with self._lock:
+            self._reading += seconds
+
+    def share(self) -> float:
+        """1.0 as long as it is not known: nobody asked lately."""
+        with self._lock:
+            now = self._clock()
+            passed = now - self._since
+            if passed >= limits.FEED_SHARE_SECONDS:
+                spent = self._processor() - self._spent - self._reading
+                known = passed <= 2 * limits.FEED_TURN_SECONDS_MAX
+                self._share = max(0.0, spent / passed) if known else 1.0
+                self._begin(now)
+            return self._share
+
+    def _begin(self, now: float) -> None:
+        self._since, self._spent, self._reading = now, self._processor(), 0.0
+
+
 class FeedPace:
     """The pace of readers that catch up while others publish."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, others: Callable[[], float]) -> None:
         self._clock = clock
+        self._others = others
         self._lock = threading.Lock()
         self._next_at = 0.0
-        self._last = 0.0
+        self._last = read_cost(0.0, 0)
 
     def pause(self) -> float:
-        """How many seconds to wait before a read, which is expected to take as long as the last one."""
+        """How many seconds to wait before a read, which is expected to cost as much as the last one."""
+        stay = self._last * (1 + self._times())
         with self._lock:
             now = self._clock()
             begin = max(now, self._next_at)
-            stay = (self._last + limits.FEED_CALL_SECONDS) * (1 + limits.FEED_CATCHING_UP_TIMES)
-            self._next_at = min(begin + stay, now + limits.FEED_PAUSE_SECONDS_MAX)
+            self._next_at = min(begin + stay, now + limits.FEED_TURN_SECONDS_MAX)
             return begin - now
 
-    def note(self, seconds: float) -> None:
-        """Note the processor time of a read."""
-        self._last = seconds
+    def note(self, cost: float) -> None:
+        """Note what a page cost."""
+        self._last = cost
+
+    def _times(self) -> float:
+        busy = min(1.0, self._others() / limits.FEED_BUSY_SHARE)
+        return max(limits.FEED_CATCHING_UP_TIMES_MIN, limits.FEED_CATCHING_UP_TIMES * busy)
 
 
 class Paces:
     """Both paces of one hub."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, processor: Clock = time.process_time) -> None:
         self.following = Rounds(clock)
-        self.catching_up = FeedPace(clock)
+        self.others = OtherWork(clock, processor)
+        self.catching_up = FeedPace(clock, self.others.share)
         self.one_at_a_time = threading.Lock()
         """Held by a follower while it reads."""
+        self._elsewhere = 0.0
+
+    def elsewhere(self, seconds: float) -> None:
+        """Note processor time that another process spent on a page that is being read."""
+        self._elsewhere += seconds
+
+    def caught_up(self, seconds: float, byte_count: int) -> None:
+        """Note a page of a reader that catches up: the processor time of reading it, and how many bytes it has."""
+        cost, elsewhere, self._elsewhere = read_cost(seconds, byte_count), self._elsewhere, 0.0
+        self.catching_up.note(cost + elsewhere * limits.FEED_ELSEWHERE_SHARE)
+        self.others.note(cost)

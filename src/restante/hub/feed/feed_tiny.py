@@ -11,15 +11,15 @@ import numpy as np
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core
-from restante.hub.feed.feed_rows import Span
 from restante.limits import COMMIT_FEW_BYTES_MAX
+from restante.model.feed.span_rows import Span
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.merge import DrawerStretch
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import RECORD
+from restante.model.storage.row_formats import RECORD
 from restante.model.storage.run import Run, StoredSegment
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 _ROWS_MAX = 16
 """Runs with more rows than this are read as columns, which is as quick."""

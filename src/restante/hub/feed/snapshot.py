@@ -29,17 +29,7 @@ from restante.errors import InvalidRequest, PositionGone, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow
 from restante.hub.feed.feed import choice_of
-from restante.hub.feed.feed_rows import (
-    Choice,
-    Span,
-    SpanRows,
-    joined_arrays,
-    lines_of,
-    load,
-    mask_of,
-    row_sizes,
-    spans_of,
-)
+from restante.hub.feed.feed_rows import load, spans_of
 from restante.hub.feed.feed_sources import feed_gone
 from restante.hub.feed.snapshot_states import HashRange, records_and_heads, states_at
 from restante.hub.mailboxes.message_columns import STATE_TEXTS, Fates
@@ -47,6 +37,7 @@ from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.columns.hashing import Hashes
 from restante.model.columns.texts import Texts
 from restante.model.feed.feed_answers import FeedWish, SnapshotAnswer
+from restante.model.feed.span_rows import Choice, Span, SpanRows, joined_arrays, lines_of, mask_of, row_sizes
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, time_column
 from restante.model.storage.changes import Space
 from restante.model.storage.gathered import Gathered, message_column

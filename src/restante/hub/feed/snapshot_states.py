@@ -22,7 +22,7 @@ from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_h
 from restante.model.storage.keys import Cabinet, key_cabinet, key_number, number_key
 
 HashRange = tuple[int, int]
-"""First and last, inclusive."""
+"""The first and last hash, inclusive."""
 
 _SET_ASIDE = STATES.index(State.SET_ASIDE)
 

@@ -26,7 +26,7 @@ _COLUMNS = ("sequence_number", "at", "recipient", "origin", "properties")
 
 
 class ActionHealth:
-    """What came to the actions of each group within the last minute."""
+    """Measures of the actions of each group within the last minute."""
 
     def __init__(self, core: Core, clock: Callable[[], float] = monotonic) -> None:
         self._core = core
@@ -34,7 +34,7 @@ class ActionHealth:
         self._windows: dict[str, RateWindow] = {}
 
     def readings(self, known: KnownGroup) -> Iterator[Reading]:
-        """Nothing of a group without actions."""
+        """The readings of groups; there is none of a group without actions."""
         if not known.row.actions:
             return
         totals = self._totals(known)

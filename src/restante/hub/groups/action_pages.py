@@ -1,4 +1,4 @@
-"""What a member of a group with actions is handed: actions that wait, of its own group's names or of nobody's.
+"""Pages for a member of a group with actions: actions that wait, of its own group's names or of nobody's.
 
 Left out is what is settled now, and what belongs to another group. Each row says whose its name is (`owner`), and how
 often it was tried before, and how many workers died of it, as far as the hub knows (`attempts`, `deaths`): what a worker
@@ -29,7 +29,7 @@ _OWNER_TEXTS = string_array(OWNERS)
 
 
 def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
-    """Of a page of actions those that this group is to do, or to say of that nobody does them."""
+    """The actions of a page that this group is to do, or to say of that nobody does them."""
     rows, owners, actions = waiting_rows(core, group, partition, table)
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)

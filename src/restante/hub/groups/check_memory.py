@@ -1,4 +1,4 @@
-"""What the hub remembers of the health checks that go through groups."""
+"""The memory of the health checks that go through groups."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class GroupCheck:
 
 @dataclass(slots=True)
 class GroupChecks:
-    """What the hub remembers of them."""
+    """The last health check of each group."""
 
     checks: dict[str, GroupCheck] = field(default_factory=dict)
 
     def problem(self, group: str, now: int) -> str | None:
-        """What is wrong with a group, by its last check."""
+        """The problem with a group, by its last check."""
         check = self.checks.get(group)
         if check is None or check.took is not None or now - check.sent_at < LATE_SECONDS * _SECOND:
             return None

@@ -150,7 +150,7 @@ def resetting(core: Core, call: ResetPosition, _: Grant) -> Procedure[Checkpoint
 
 
 def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:
-    """What tells the new position when the commit is planned. A time is looked up before."""
+    """The function that tells the new position when the commit is planned. A time is looked up before."""
     if isinstance(call.to, datetime):
         position = position_at(core, call.partition, call.to)
         return lambda _: position

@@ -57,7 +57,7 @@ def _is_for(known: KnownGroup, owners: Mapping[str, str], action: RecentAction) 
 
 
 def _found(core: Core, known: KnownGroup, owners: Mapping[str, str], call: ReadNext) -> list[_Found] | None:
-    """Of each partition with something new up to where it was looked at, and the actions there."""
+    """For each partition with something new, up to where it was looked at, and the actions there."""
     memory, recent = core.memory(GroupMemory), core.memory(ActionMemory).recent
     starts = starts_of(known, member_id_of(call.member_id), call.after)
     told = memory.told_in(call.group)
@@ -123,7 +123,7 @@ def _row(memory: ActionMemory, partition: int, own: RecentAction, *, is_own: boo
 
 
 def _begun(page: FewPage) -> list[Running]:
-    """What a member begins at once, as far as the hub can tell."""
+    """The actions that a member begins at once, as far as the hub can tell."""
     return [
         Running(partition=page.partition, sequence_number=own.sequence_number)
         for own in page.changes

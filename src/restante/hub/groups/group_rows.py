@@ -36,23 +36,26 @@ class LostMember(NamedTuple):
 
 @dataclass(slots=True)
 class GroupsSoFar(Note):
-    """What a commit makes of groups, as far as it is planned. None: deleted."""
+    """Groups as a commit changes them, as far as it is planned. None: deleted."""
 
     rows: dict[str, GroupRow | None] = field(default_factory=dict)
     memberships: dict[str, Membership] = field(default_factory=dict)
     positions: dict[tuple[str, int], PositionRow] = field(default_factory=dict)
     lost: dict[bytes, LostMember] = field(default_factory=dict)
     """Members that did not leave, and are there no more."""
+    heard: set[int] = field(default_factory=set)
+    """Partitions of which a home that was just opened has heard who has them. Several who ask may hear in one commit."""
 
     def take_over(self, later: Self) -> None:
         self.rows.update(later.rows)
         self.memberships.update(later.memberships)
         self.positions.update(later.positions)
         self.lost.update(later.lost)
+        self.heard.update(later.heard)
 
 
 def group_bell(name: str) -> int:
-    """What the bell knows a group by."""
+    """The hash by which the bell knows a group."""
     return fnv1a_64(b"group\x00" + name.encode())
 
 
@@ -123,7 +126,7 @@ def new_version(core: Core, draft: RequestDraft, row: GroupRow) -> int:
 
 
 def set_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
-    """What is remembered of it."""
+    """Remember a group as it is now."""
     draft.note(GroupsSoFar).rows[row.name] = row
     draft.applies.append(partial(_set_row, core, row))
     ring_group(draft, row.name)
@@ -135,13 +138,13 @@ def put_position(core: Core, draft: RequestDraft, name: str, partition: int, row
 
 
 def remember_position(core: Core, draft: RequestDraft, name: str, partition: int, row: PositionRow) -> None:
-    """What is stored, here or in the shard that has the partition."""
+    """Remember a position that is stored, here or in the shard that has the partition."""
     draft.note(GroupsSoFar).positions[name, partition] = row
     draft.applies.append(partial(_set_position, core, name, partition, row))
 
 
 def ring_group(draft: RequestDraft, name: str) -> None:
-    """Those who wait at the group look again."""
+    """Let those who wait at the group look again."""
     draft.concerns.append(np.array([group_bell(name)], np.uint64))
 
 
@@ -212,7 +215,7 @@ def _put_members(core: Core, draft: RequestDraft, name: str, before: Membership,
 
 
 def set_membership(core: Core, draft: RequestDraft, name: str, membership: Membership) -> None:
-    """What is remembered of who has what, as shards said."""
+    """Remember who has what, as shards said."""
     draft.note(GroupsSoFar).memberships[name] = membership
     draft.applies.append(partial(_set_membership, core, name, Moved(membership, ()), []))
 

@@ -66,7 +66,7 @@ def begin_partition(core: Core, draft: RequestDraft, partition: int, row: GroupR
 
 
 def end_partition(core: Core, draft: RequestDraft, partition: int, name: str) -> None:
-    """What stays of a position is that its generations are used up."""
+    """End a position in a partition; that its generations are used up is what stays of it."""
     stored = draft.get(partition, Space.GROUP_POSITION, group_key(name))
     row = PositionRow() if stored is None else decode_position(stored)
     put_position(core, draft, name, partition, ended(row))

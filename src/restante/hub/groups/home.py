@@ -16,6 +16,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure
 from restante.hub.groups.group_rows import (
+    GroupsSoFar,
     have_moved,
     membership_so_far,
     position_so_far,
@@ -26,7 +27,7 @@ from restante.hub.groups.group_rows import (
 )
 from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory
-from restante.model.groups.group import whole_version
+from restante.model.groups.group import GroupRow, whole_version
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import membership_of, settled
 from restante.model.groups.shares import NOBODY
@@ -35,7 +36,7 @@ from restante.model.shards.ranges import by_shard
 
 _RETRY_SECONDS = 0.25
 _TURNS_MAX = 3
-"""So often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
+"""How often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
 
 
 def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[int, ...]]:
@@ -57,12 +58,14 @@ def telling_all(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int]
 
 
 def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[bool]:
-    """Those who may have missed something hear of all groups. Gives whether somebody was silent."""
+    """Tell of all groups to the shards that may have missed something. Gives whether one was silent."""
     home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
     for partitions in _shards(core):
         missed = home.missed(partitions)
-        version = whole_version(home.newest) if missed else 0  # before the groups are looked at: a later one is higher
-        rows = tuple(own.row for name, own in tuple(known.items()) if missed or name in names)
+        if missed:
+            version, rows = core.do_between_commits(partial(_all_groups, core))
+        else:
+            version, rows = 0, tuple(own.row for name, own in tuple(known.items()) if name in names)
         try:
             if version or rows or deleted:
                 yield Ask(partitions[0], LearnGroups(partitions, rows, deleted, version))
@@ -71,6 +74,16 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
             home.miss(partitions)
             silent = True
     return silent
+
+
+def _all_groups(core: Core) -> tuple[int, tuple[GroupRow, ...]]:
+    """All groups, and the version as of which there are no others, as of one moment between two commits: a later group has a higher one.
+
+    Otherwise a group whose commit was under way would be left out, and be older than the word that there is no such group.
+    The version goes by what is stored, and not by a clock: that of another home may be an hour behind.
+    """
+    version = whole_version(core.memory(HomeMemory).newest)
+    return version, tuple(own.row for own in core.memory(GroupMemory).groups.values())
 
 
 # --- Who has what -----------------------------------------------------------------------------------------------------
@@ -85,14 +98,14 @@ def knowing_holders(core: Core) -> Procedure[None]:
 
 
 def asking(core: Core) -> Procedure[None]:
-    """Who has which partition, as each shard says."""
+    """Ask each shard who has which partition."""
     names = _asked_about(core)
     for partitions in _shards(core) if names else ():
         try:
             found: tuple[PlacedPosition, ...] = yield Ask(partitions[0], ReadPositions(partitions, names))
         except Unavailable:
             continue
-        core.commit(partial(_plan_heard, core, names, partitions, found))
+        core.commit(partial(plan_heard, core, names, partitions, found))
     if names:
         core.commit(partial(_plan_agree, core, names))
 
@@ -103,7 +116,7 @@ def _asked_about(core: Core) -> tuple[str, ...]:
     return tuple(name for name, own in tuple(known.items()) if unknown or own.has_members)
 
 
-def _plan_heard(
+def plan_heard(
     core: Core, names: Sequence[str], partitions: Sequence[int], found: Sequence[PlacedPosition], draft: RequestDraft
 ) -> None:
     home = core.memory(HomeMemory)
@@ -112,8 +125,9 @@ def _plan_heard(
     if len(found) < len(names) * len(partitions):
         draft.applies.append(partial(home.miss, partitions))
         return
-    unknown = home.unknown.intersection(partitions)
-    if unknown and home.unknown == unknown:
+    unknown = home.unknown.difference(*(note.heard for note in draft.noted(GroupsSoFar)))
+    draft.note(GroupsSoFar).heard.update(partitions)
+    if unknown and unknown.issubset(partitions):
         for name in names:
             _settle(core, draft, name)
     draft.applies.append(partial(home.unknown.difference_update, partitions))
@@ -146,7 +160,7 @@ def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
 
 
 def _agree(core: Core, draft: RequestDraft, name: str) -> None:
-    """What a shard has otherwise than home decided is moved once more: it heard of a home before this one."""
+    """Move once more what a shard has otherwise than home decided: it heard of a home before this one."""
     home = core.memory(HomeMemory)
     membership, due = membership_so_far(core, draft, name), home.due_in(name)
     other = {
@@ -196,7 +210,7 @@ class _Sent(NamedTuple):
 
 
 def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
-    """What is due, and the generations that it goes from, as of one moment between two commits."""
+    """The moves that are due, and the generations that they go from, as of one moment between two commits."""
     memory = core.memory(GroupMemory)
     known, now = memory.groups.get(name), memory.monotonic()
     if known is None:

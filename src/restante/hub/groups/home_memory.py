@@ -1,4 +1,4 @@
-"""What the home of groups remembers of what it has the other shards do. A hub that has all partitions has nothing of this."""
+"""The memory of the home of groups: what it has the other shards do. A hub that has all partitions has nothing of this."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DueMove:
     lost: str = ""
     """The name of the member that had it, if that one did not leave."""
     running: tuple[int, ...] = ()
-    """What that one said last that it works on."""
+    """The work that the member said last that it does."""
     said_at: float = 0.0
 
     def after(self, earlier: DueMove | None) -> DueMove:
@@ -36,7 +36,7 @@ class DueMove:
 
 @dataclass(slots=True)
 class HomeMemory:
-    """What is due and unknown is changed by the committer's thread alone."""
+    """The moves that the home of groups has other shards do. Only the committer's thread changes `due` and `unknown`."""
 
     due: dict[tuple[str, int], DueMove] = field(default_factory=dict)
     """By group and partition."""
@@ -52,7 +52,7 @@ class HomeMemory:
         self.newest = max(self.newest, version)
 
     def miss(self, partitions: Iterable[int]) -> None:
-        """Their shards may have missed something."""
+        """Note that the shards of these partitions may have missed something."""
         self.unlearned.update(dict.fromkeys(partitions, next(self._failures)))
 
     def missed(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -74,7 +74,7 @@ def is_home(core: Core) -> bool:
 
 
 def remember_groups(core: Core) -> None:
-    """What a hub that is being opened has stored of groups."""
+    """Remember the groups that a hub has stored which is being opened."""
     is_shard = core.shard is not None
     if not is_shard:
         gather_homes(core.store, core.owned, core.fence)
@@ -91,7 +91,7 @@ def _newest(store: Store, rows: Sequence[GroupRow]) -> int:
 
 
 def _begin_home(partition_count: int, rows: Sequence[GroupRow], newest: int) -> HomeMemory:
-    """Of a hub that was just opened: all is to be told, and who has what is to be asked."""
+    """Begin the home of a hub that was just opened: all is to be told, and who has what is to be asked."""
     home = HomeMemory(unknown=set(range(partition_count)) if rows else set(), newest=newest)
     home.miss(range(partition_count))
     return home

@@ -59,7 +59,7 @@ def joining(core: Core, call: JoinGroup, _: Grant) -> Procedure[Joined]:
 
 
 def _carried(core: Core, name: str, member_id: bytes) -> tuple[Assigned, ...]:
-    """What a member has, as far as the shards have carried it out; of the rest it hears with a heartbeat."""
+    """The partitions of a member, as far as the shards have carried them out; of the rest it hears with a heartbeat."""
     memory, known = core.memory(GroupMemory), core.memory(GroupMemory).groups.get(name)
     if known is None:
         return ()
@@ -127,7 +127,7 @@ def check_known(membership: Membership, name: str, member_id: bytes) -> GroupMem
 
 
 def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
-    """Nothing is stored for it."""
+    """Hear a heartbeat. Nothing is stored for it."""
     name, member_id = check_group(call.group), member_id_of(call.member_id)
     known, memory = known_group(core, name), core.memory(GroupMemory)
     require_known(core)
@@ -148,7 +148,7 @@ def state_running(core: Core, call: ReadNext) -> None:
 
 
 def note_work(core: Core, call: NoteWork, _: Grant) -> None:
-    """Of a shard: what it works on here, said elsewhere."""
+    """Note what a member works on in this shard, said elsewhere."""
     _hear(core, call.member_id, running=_checked_running(call.running))
 
 
@@ -168,7 +168,7 @@ def _hear(core: Core, member_id: str, **said: tuple[Running, ...]) -> None:
 
 
 def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping[str, tuple[Running, ...]]) -> None:
-    """Its heartbeats are heard at the home of groups, and what it says of its work here, here. Who says nothing is forgotten."""
+    """Hear in a shard what a member says of its work here; its heartbeats are heard at the home of groups. A member that says nothing is forgotten."""
     now = memory.monotonic()
     heard = memory.working.get(own_id, Heard(now, core.clock()))
     at = now if "running" in said else heard.at
@@ -179,7 +179,7 @@ def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping
 
 
 def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
-    """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it.
+    """The partitions that the member keeps. What it is to give up, it knows from now on; once told, it keeps none of it.
 
     What it never knew that it had it cannot release: that goes on at once.
     """
@@ -273,7 +273,7 @@ def _keep_leases(core: Core) -> None:
 
 
 def keep_shard(core: Core) -> int:
-    """What shards have to say to one another about groups; gives how much there was."""
+    """Do what shards have to say to one another about groups; gives how much there was."""
     return run(core, keeping_shard(core))
 
 

@@ -1,4 +1,4 @@
-"""What the hub remembers of groups.
+"""The memory of groups.
 
 The rows are what is stored; only the committer's thread changes them. Heartbeats, and what members were told, are in
 memory alone, under a lock. After the hub was opened every member counts as just heard, and nobody as told anything.
@@ -64,9 +64,9 @@ class Heard:
     at: float
     clock: int
     running: tuple[Running, ...] = ()
-    """What it said last that it works on."""
+    """The work that it said last that it does."""
     presumed: tuple[Running, ...] = ()
-    """What it was handed since, and begins before it can say so."""
+    """The work that it was handed since, and begins before it can say so."""
 
     @property
     def doing(self) -> tuple[Running, ...]:
@@ -81,9 +81,9 @@ class GroupMemory:
     heard: dict[bytes, Heard] = field(default_factory=dict)
     """By member."""
     working: dict[bytes, Heard] = field(default_factory=dict)
-    """Of a shard: by member what it said when it read here."""
+    """The work of each member, as it said when it read here; of a shard."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """Of a shard: what those are called who have something here, as far as it was given since the hub was opened."""
+    """The names of the members that have something here, as far as it was given since the hub was opened; of a shard."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
     """By group and partition: since when its holder knows that it is to give it up."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -96,10 +96,10 @@ class GroupMemory:
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when something may end earlier than was expected."""
     untold: dict[tuple[str, int], bool | None] = field(default_factory=dict)
-    """Of a shard, by group and partition: checkpoints and resets that the home of groups has not heard of; which is a release."""
+    """The checkpoints and resets that the home of groups has not heard of, by group and partition, and which is a release; of a shard."""
 
     def at_work(self) -> tuple[Heard, ...]:
-        """What members said last, wherever they said it."""
+        """The work that members said last that they do, wherever they said it."""
         return (*tuple(self.heard.values()), *tuple(self.working.values()))
 
     def told_in(self, group: str) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""What a member reads next: pages of the partitions that it has, several in one answer and one wait.
+"""The next pages of a member: of the partitions that it has, several in one answer and one wait.
 
 Nothing at or below a checkpoint is handed out, whatever the member asks for, and nothing of a partition that it was told
 to give up. Members are not paced as onlookers of the feed are.

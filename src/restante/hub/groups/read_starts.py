@@ -10,7 +10,7 @@ from restante.model.groups.group_answers import ReadAfter
 
 
 def starts_of(known: KnownGroup, member_id: bytes, after: Sequence[ReadAfter]) -> list[int]:
-    """Of each partition. All must be the member's under their generations; nothing up to a checkpoint is handed out."""
+    """The starts of each partition. All must be the member's under their generations; nothing up to a checkpoint is handed out."""
     rows = [known.positions[each.partition] for each in after]
     stale = [
         {"partition": each.partition, "generation": row.generation}

@@ -123,7 +123,7 @@ def _note_name(core: Core, move: PartitionMove) -> None:
 
 
 def _tell_of_lost(core: Core, draft: RequestDraft, name: str, before: PositionRow, move: PartitionMove) -> None:
-    """Its holder did not leave. What it worked on is what it said last, here or at home, and what it was handed since."""
+    """Tell of a partition whose holder did not leave. What it worked on is what it said last, here or at home, and what it was handed since."""
     memory = core.memory(GroupMemory)
     heard, running = memory.working.get(before.holder), set(move.running)
     if heard is not None:

@@ -16,7 +16,7 @@ from restante.model.access.access import Grant
 from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, GroupTotals, MemberStatus
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 
 
 def read_group(core: Core, call: ReadGroup, _: Grant) -> GroupStatus:
@@ -100,7 +100,7 @@ def held_position(core: Core, partition: int) -> int | None:
 
 
 def group_totals(core: Core) -> tuple[GroupTotals, ...]:
-    """For metrics: nothing is read from the store for it."""
+    """The totals for metrics: nothing is read from the store for them."""
     ends = {own.number: own.counters.visible for own in core.partitions}
     return tuple(
         GroupTotals(

@@ -40,8 +40,7 @@ from restante.model.jobs.job import (
 )
 from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
-from restante.model.mailboxes.page_token import key_after, page_token
+from restante.model.mailboxes.pages import key_after, page_size, page_token
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.keys import after_prefix
 

@@ -37,7 +37,7 @@ from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.batches.bound_stretches import Spans
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import NEVER, State
 from restante.model.shards.batch_parts import decode_part
 from restante.model.storage.catalog import DrawerPlace
@@ -55,7 +55,7 @@ _NAMES_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BatchBound:
-    """What one partition has of a batch."""
+    """The part of a batch that one partition has."""
 
     items: Spans
     duplicates: Spans
@@ -98,7 +98,7 @@ def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
 
 
 def _check_part(core: Core, batch_id: bytes, caller: Grant) -> None:
-    """Where another shard is home: whoever may see a batch is known if it has messages here."""
+    """Where another shard is home: a recipient that may see a batch is known if it has messages here."""
     value = core.store.get(core.owned.start, Space.BATCH_PART, batch_id)
     if value is not None and not may_see(caller, decode_part(value).owner):
         raise unknown(batch_id)
@@ -169,7 +169,7 @@ def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
         try:
             records = read_records(core.store, stored, 0, stored.segment.rows)
         except DataDamaged:
-            continue  # whoever may have something in it is looked at one by one
+            continue  # recipients that may have something in it are looked at one by one
         inside = spans.inside(records["place"].astype(np.int64) + stored.base)
         drawer = drawer_of_rows(stored)[inside]
         rows = np.bincount(drawer[drawer >= 0], minlength=len(stored.segment.drawers))

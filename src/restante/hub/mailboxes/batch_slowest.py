@@ -33,7 +33,7 @@ from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.columns.arrow import Column, column_of, strings_of
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import NEVER
 
 _AGE_MAX = 5_000_000
@@ -82,7 +82,7 @@ def _place(after: str | None) -> int:
 
 
 def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Iterator[RecipientProgress | None]:
-    """What each has left, from a place on; None of one that has nothing left."""
+    """The number that each has left, from a place on; None of one that has nothing left."""
     now = core.clock()
     for name in strings_of(names.slice(place)):
         address = core.locate(name)

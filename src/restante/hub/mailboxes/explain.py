@@ -32,7 +32,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits in a cabinet: how many, since when, from which number."""
+    """The waiting messages of a cabinet: how many, since when, from which number."""
 
     messages: int
     oldest: int

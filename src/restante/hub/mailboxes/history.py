@@ -22,7 +22,7 @@ from restante.model.columns.arrow import column_of
 from restante.model.columns.hashing import fingerprints
 from restante.model.columns.text_ids import id_bytes, is_id
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import NEVER, Message, State
 from restante.model.removal.erasure import digests, second_hashes
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
@@ -59,7 +59,7 @@ def records_of(core: Core, address: MailboxAddress, cabinet: Cabinet) -> list[tu
 def fates_of(
     head: Head, records: Sequence[tuple[int, ChangeRecord]], numbers: Numbers, expires_at: NDArray[np.int64], now: int
 ) -> tuple[Fates, NDArray[np.bool_]]:
-    """What became of a cabinet's neighbouring rows, and which of them are still shown."""
+    """The fates of a cabinet's neighbouring rows, and which of them are still shown."""
     fates = Fates.waiting(len(numbers))
     shown = stored_mask(head, numbers)
     fates.state[numbers <= head.head] = _COLLECTED
@@ -247,7 +247,7 @@ def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
 
 
 def _id_bytes(message_id: str) -> bytes:
-    """What a message is stored under, by its id: a UUID, or a text of its sender's."""
+    """The key under which a message is stored, by its id: a UUID, or a text of its sender's."""
     if not (is_text(message_id) and is_id(message_id)):
         raise InvalidRequest(
             f"A message id is text of 1 to {limits.ID_CHARACTERS_MAX} characters, not blank, not '.' or '..', without "

@@ -17,7 +17,7 @@ from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.catalog import DrawerPlace, Mailbox, mailbox
 from restante.model.storage.head import EMPTY_HEAD, Head, Numbers, stored_mask
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.rows import RecordArray
+from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import Run, StoredSegment
 
 _ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX

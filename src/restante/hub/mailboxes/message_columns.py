@@ -21,7 +21,8 @@ from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import united
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, RecordArray, ids_of
+from restante.model.storage.row_formats import RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
 from restante.model.storage.run import StoredSegment
 from restante.ports.store import Store
 
@@ -33,7 +34,7 @@ _ROWS_JOINED = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What has become of neighbouring rows: an index into `STATES`, and when they were collected (or `NEVER`)."""
+    """The states of neighbouring rows: an index into `STATES`, and when they were collected (or `NEVER`)."""
 
     state: NDArray[np.int32]
     collected_at: NDArray[np.int64]

@@ -57,7 +57,7 @@ _FEW_BYTES_MAX = 64 * limits.KIB
 
 @dataclass(frozen=True, slots=True)
 class PeekWish:
-    """What a peek asks for."""
+    """The options of a peek, checked."""
 
     origins: Collection[str] = ()
     origin_groups: Collection[str] = ()
@@ -98,7 +98,7 @@ def _are_few(pieces: Sequence[SegmentPiece]) -> bool:
 
 
 def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
-    """What a call asks for, checked."""
+    """The options of a call, checked."""
     check_filters("origin", call.origins)
     check_filters("format", () if call.format is None else (call.format,))
     for name, value in (("max_messages", call.max_messages), ("max_weight", call.max_weight)):

@@ -23,7 +23,7 @@ from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 
 AGE_MAX = 5_000_000
 """A listing is at most this old, in microseconds."""

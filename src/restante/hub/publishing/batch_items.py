@@ -26,7 +26,7 @@ from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_h
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 
 _HEADS_ONE_BY_ONE_MAX = 4_096
-"""For more messages than this all heads of their partition are read at once."""
+"""The number of messages beyond which all heads of their partition are read at once."""
 
 
 class OpenBatches:
@@ -69,7 +69,7 @@ def _partitions_of(core: Core, request: PublishRequest) -> set[int]:
 
 
 def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishRequest]) -> None:
-    """What these publishes of a commit have newly stored is bound to their batches, and counted."""
+    """Bind to their batches what these publishes of a commit have newly stored, and count it."""
     found = [
         (receipt.partition, BoundStretch(receipt.first_sequence_number, receipt.last_sequence_number, request.batch))
         for request in publishes

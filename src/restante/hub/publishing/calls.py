@@ -7,8 +7,8 @@ from typing import assert_never
 
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.calls.publishing import Publish
-from restante.calls.shards import DeliverNotice
-from restante.errors import InvalidRequest
+from restante.calls.shards import DeliverNotice, JudgeMessages
+from restante.errors import Fault, InvalidRequest
 from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, Line
@@ -19,6 +19,7 @@ from restante.hub.publishing.delayed import delay_request, refuse_combined
 from restante.hub.publishing.notice_delivery import deliver
 from restante.hub.publishing.publish import check_partition, large_publish
 from restante.hub.publishing.publish_request import PlainPublish, PublishRequest, ReadMessages
+from restante.hub.publishing.refuse import in_conflict
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.hub.publishing.sourced import sourced_publish
 from restante.model.access.access import Grant
@@ -149,6 +150,15 @@ def list_producers(core: Core, call: ListProducers, caller: Grant) -> ProducerPa
     return producers.states(core, call.partition, call.limit, call.after, caller)
 
 
+def judge_messages(core: Core, call: JudgeMessages, caller: Grant) -> tuple[Fault, ...]:
+    """Of a shard: conflicts with what is stored here, and among these messages."""
+    if isinstance(call.sent, EncodedPublish):
+        raise taken_apart()
+    found = in_conflict(core, sent_columns(core, call.sent, caller))
+    core.store.require_owned()
+    return tuple(found)
+
+
 FUNCTIONS: Functions = {
     Publish: publish,
     OpenLink: open_link,
@@ -156,4 +166,5 @@ FUNCTIONS: Functions = {
     ListProducers: list_producers,
     **sources.FUNCTIONS,
     DeliverNotice: deliver,
+    JudgeMessages: judge_messages,
 }

@@ -67,7 +67,7 @@ def delay_request(core: Core, columns: MessageColumns, partition: int | None) ->
 
 
 def refuse_combined(what: str) -> InvalidRequest:
-    """What a delayed message cannot be, said plainly."""
+    """Refuse what a delayed message cannot be, in plain words."""
     return InvalidRequest(
         f"A message with visible_at cannot be combined with {what}: send it for itself, without {what}.",
         field="visible_at",
@@ -181,7 +181,7 @@ def publish_due(core: Core) -> int:
 
 
 def _publish_one(core: Core, one: tuple[int, DueKey]) -> None:
-    """What stands in the way of one must not hold up the others."""
+    """Publish one delayed message; a failure must not hold up the others."""
     partition, due = one
     try:
         _publish(core, [one])
@@ -207,7 +207,7 @@ def _publish(core: Core, due: Sequence[tuple[int, DueKey]]) -> None:
 
 
 class _Beside:
-    """What goes with the publish, in its commit: the rows of its messages are deleted, if all of them are still there."""
+    """The changes beside the publish, in its commit: the rows of its messages are deleted, if all of them are still there."""
 
     def __init__(self, core: Core, places: Sequence[tuple[int, DueKey]]) -> None:
         self._core = core

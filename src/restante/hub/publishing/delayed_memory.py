@@ -1,4 +1,4 @@
-"""What a hub remembers of its delayed messages: when each is due, and by which fingerprint it is known."""
+"""The memory of delayed messages: when each is due, and by which fingerprint it is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[int, DueKey]
 """A partition, and the key by time of a message in it."""
 K = TypeVar("K")
 _HEAP_SPARE = 1_000
-"""So many entries of messages that are gone are left in the heap without a look."""
+"""The number of entries of messages that are gone which are left in the heap without a look."""
 
 
 class DelayedMemory:
@@ -59,7 +59,7 @@ class DelayedMemory:
             self._changed.notify_all()
 
     def remove(self, places: Sequence[Place]) -> None:
-        """What is gone stays in the heap, and is passed over, until its time comes or most of the heap is gone."""
+        """Remove delayed messages. They stay in the heap, and are passed over, until their time comes or most of the heap is gone."""
         with self._changed:
             for partition, due in places:
                 known = self._known.get((partition, due.key))
@@ -74,7 +74,7 @@ class DelayedMemory:
                 heapq.heapify(self._heap)
 
     def take_due(self, now: int, at_most: int) -> list[Place]:
-        """What is due, the earliest first. It stays known until it is removed; what is not published is put back."""
+        """The messages that are due, the earliest first. They stay known until they are removed; those not published are put back."""
         found: list[Place] = []
         with self._changed:
             while self._heap and self._heap[0][0] <= now and len(found) < at_most:

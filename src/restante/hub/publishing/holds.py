@@ -23,7 +23,7 @@ class HeldMessages(Unavailable):
 
 @dataclass(slots=True)
 class Holds:
-    """What is held in each partition, as committed."""
+    """The fingerprints that are held in each partition, as committed."""
 
     by_partition: dict[int, Held] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Holds:
 
 
 class HeldSoFar(Note):
-    """What the drafts of a commit will hold, of which memory does not know yet."""
+    """The fingerprints that the drafts of a commit will hold, of which memory does not know yet."""
 
     def __init__(self) -> None:
         self.held: list[tuple[int, bytes, Hashes]] = []

@@ -49,7 +49,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a partition knew when arrivals were judged against it."""
+    """The state of a partition when arrivals were judged against it."""
 
     counters: PartitionRow
 

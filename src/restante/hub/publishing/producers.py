@@ -35,7 +35,7 @@ from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import Grant
 from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.producers import producer
 from restante.model.producers.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerRow, Standing, key_owner, producer_key, standing, state_of
@@ -66,13 +66,13 @@ class ProducerMemory:
 
 @dataclass(slots=True)
 class NumberedAdmission:
-    """What is to be stored, as far as numbers say."""
+    """The requests to be stored, as far as numbers say."""
 
     publishes: list[PublishRequest] = field(default_factory=list)
     followers: set[PublishRequest] = field(default_factory=set)
     """Publishes whose number is the next only if the one before them in their line is stored."""
     ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
-    """What the next request of each line has to follow; None if no more requests of the line can be judged in this commit."""
+    """The request that the next one of each line has to follow; None if no more requests of the line can be judged in this commit."""
 
     def put_off(self, request: PublishRequest) -> bool:
         """Whether the next commit takes it."""
@@ -231,7 +231,7 @@ def conclude(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) 
 
 
 def _known(core: Core, request: PublishRequest) -> ProducerRow | None:
-    """What is committed; those asked for last are remembered."""
+    """The committed numbers of a line; those asked for last are remembered."""
     key = _line(request)
     row = core.memory(ProducerMemory).rows.get(key)
     if row is None:

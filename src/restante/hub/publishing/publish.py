@@ -53,7 +53,7 @@ from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 def large_publish(
@@ -135,7 +135,7 @@ def _may_go(core: Core, draft: RequestDraft, request: PublishRequest) -> bool:
 
 
 def _park_held(publishes: Sequence[PublishRequest]) -> None:
-    """What a round holds is not judged: who sends it waits beside the queue."""
+    """Park the requests whose messages a round holds: they are not judged, and their senders wait beside the queue."""
     for request in publishes:
         if isinstance(request.error, HeldMessages):
             request.error, request.parked = None, True
@@ -199,7 +199,7 @@ def _are_few(small: Sequence[PublishRequest]) -> bool:
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
-    """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
+    """The requests that are judged together. They wait side by side, so any order is theirs: the small ones first."""
     small = [request for request in publishes if request.unit is None]
     units = _small_units(core, small)
     large = [request.unit for request in publishes if request.unit is not None]
@@ -297,7 +297,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 
 
 def _meet_holds(core: Core, unit: Unit) -> None:
-    """Whoever sends what a round holds has to wait for its end."""
+    """Let senders of what a round holds wait for its end."""
     held = core.memory(Holds)
     if not held:
         return
@@ -402,7 +402,7 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
 
 
 def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:
-    """What is pushed to those who are connected: actions are no mail."""
+    """The messages that are pushed to those who are connected: actions are no mail."""
     if not len(actions):
         return Shipped(parcel.arrivals, number, parcel.published_at)
     mail = np.setdiff1d(np.arange(len(parcel.arrivals)), actions)

@@ -1,6 +1,6 @@
 """The short way to publish: a few messages that are plainly right and plainly new.
 
-Whoever is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
+One that is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
 with all the others of the commit, which gives the same result, only later. So nothing is refused or judged here.
 """
 
@@ -21,6 +21,7 @@ from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import Holds
 from restante.hub.publishing.publish_request import PublishRequest
+from restante.model.access.access import EVERYTHING
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
@@ -29,15 +30,15 @@ from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_letters, of_batch
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.storage.handful import Handful, NameTable
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32
-"""So many fingerprints are computed as a column in less time than one by one."""
+"""The number of fingerprints that are computed as a column in less time than one by one."""
 
 
 class _Bag:
-    """What one partition gets."""
+    """The messages that one partition gets."""
 
     __slots__ = ("fingerprints", "following", "given", "handful")
 
@@ -45,7 +46,7 @@ class _Bag:
         self.handful = Handful(names)
         self.fingerprints: list[int] = []
         self.given: list[int] = []
-        """Those of messages whose ids their senders gave. An id that was just made is nobody's."""
+        """The fingerprints of messages whose ids their senders gave. An id that was just made is nobody's."""
         self.following = 0
         """The number of the next message that is answered."""
 
@@ -58,8 +59,9 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     letters = _letters(core, requests)
     if letters is None:
         return False
-    names, addresses = NameTable(core.deed.key), [core.locate(letter.recipient) for letter in letters]
-    now, ids = core.clock(), _ids(core, letters)
+    locate, now = core.locate, core.clock()
+    names, addresses = NameTable(core.deed.key), [locate(letter.recipient) for letter in letters]
+    ids = _ids(core, letters, now)
     hashes = np.array([address.hash for address in addresses], np.uint64)
     bags = _bags(names, letters, addresses, ids, _fingerprints(hashes, ids), now)
     if not _as_asked(requests, addresses) or not _all_new(core, bags, beside):
@@ -69,11 +71,11 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
         return False
     _take_digests(core, requests, letters)
     for encoded in mailbags:
-        _store(core, draft, encoded, bags[encoded.group])
+        _store(core, draft, encoded, bags[encoded.group], now)
     draft.concerns.append(hashes)
     numbers = _give_receipts(requests, addresses, bags, now)
     mail = Handed(letters, ids, numbers, now)
-    if ACTION_KIND in [letter.kind for letter in letters]:
+    if ACTION_KIND in names.kinds:
         accept_letters(core, draft, letters, addresses, ids, numbers, now)
         mail = _without_actions(mail)
     draft.mail.append(mail)
@@ -81,7 +83,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
 
 
 def _without_actions(mail: Handed) -> Handed:
-    """What is pushed to those who are connected: actions are no mail."""
+    """The messages that are pushed to those who are connected: actions are no mail."""
     rows = [row for row, letter in enumerate(mail.letters) if letter.kind != ACTION_KIND]
     return Handed(
         [mail.letters[row] for row in rows],
@@ -97,7 +99,8 @@ def _letters(core: Core, requests: Sequence[PublishRequest]) -> list[Letter] | N
         own = request.letters if request.letters is not None else _own_letters(core, request)
         if own is None:
             return None
-        origins = request.caller.publishable()
+        caller = request.caller
+        origins = None if caller is EVERYTHING else caller.publishable()
         for letter in own:
             length = len(letter.data)
             if length > bytes_max or (origins is not None and letter.origin not in origins):
@@ -119,6 +122,8 @@ def _own_letters(core: Core, request: PublishRequest) -> list[Letter] | None:
 
 
 def _take_digests(core: Core, requests: Sequence[PublishRequest], letters: Sequence[Letter]) -> None:
+    if all(request.numbers is None for request in requests):
+        return
     at = 0
     for request in requests:
         end = at + request.count()
@@ -157,18 +162,23 @@ def _fingerprints(hashes: Hashes, ids: Sequence[bytes]) -> list[int]:
     return found
 
 
-def _ids(core: Core, letters: Sequence[Letter]) -> list[bytes]:
+def _ids(core: Core, letters: Sequence[Letter], now: int) -> list[bytes]:
     """The id of each letter; one that has none gets one."""
-    count = sum([not letter.id for letter in letters])
+    given = [letter.id for letter in letters]
+    count = given.count(b"")
     if not count:
-        return [letter.id for letter in letters]
-    random = core.random(count * RANDOM_BYTES_PER_ID)
-    made = iter(few_uuids(count, now_ms=core.clock() // 1000, random=random))
-    return [letter.id or next(made) for letter in letters]
+        return given
+    made = few_uuids(count, now_ms=now // 1000, random=core.random(count * RANDOM_BYTES_PER_ID))
+    if count == len(given):
+        return made
+    others = iter(made)
+    return [own or next(others) for own in given]
 
 
 def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress]) -> bool:
     """Whether everything is for the partition that its sender named, if any."""
+    if all(request.partition is None for request in requests):
+        return True
     at = 0
     for request in requests:
         end, asked = at + request.count(), request.partition
@@ -208,9 +218,9 @@ def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[EncodedSegment] | Non
     return mailbags
 
 
-def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag) -> None:
+def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag, now: int) -> None:
     """Number a partition's letters and put their mailbag into the draft."""
-    bag.following = put_small_mailbag(core, draft, encoded, bag.fingerprints)
+    bag.following = put_small_mailbag(core, draft, encoded, bag.fingerprints, now)
     draft.arrived.append(bag.fingerprints)
 
 
@@ -218,16 +228,18 @@ def _give_receipts(
     requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress], bags: dict[int, _Bag], now: int
 ) -> list[int]:
     """Answer each request; gives the number of each letter."""
-    at, given = 0, []
+    at, given = 0, list[int]()
     for request in requests:
         count, request.published_at = request.count(), now
         if count == 1:
-            bag = bags[addresses[at].partition]
+            partition = addresses[at].partition
+            bag = bags[partition]
             number = bag.following
-            request.result = _receipt_of_one(addresses[at].partition, number)
+            request.result = _receipt_of_one(partition, number)
             given.append(number)
             bag.following, at = number + 1, at + 1
-            _tell_rows(request, given[-1:])
+            if request.hear_rows is not None:
+                _tell_rows(request, given[-1:])
             continue
         numbers: dict[int, list[int]] = {}
         for address in addresses[at : at + count]:

@@ -19,7 +19,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
-from restante.model.storage.segment import EncodedSegment
+from restante.model.storage.segment_frame import EncodedSegment
 
 ROW_BYTES = 512
 """About how many bytes a message takes beside its data."""
@@ -81,7 +81,7 @@ HearRows = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
 
 
 class PublishedBeside(Protocol):
-    """What is done in the commit of a publish, if it is not refused."""
+    """The changes that are made in the commit of a publish, if it is not refused."""
 
     def check(self, draft: RequestDraft) -> Exception | None:
         """Why the publish must not be planned, as things are now."""
@@ -92,20 +92,25 @@ class PublishedBeside(Protocol):
 class PublishRequest(CommitRequest[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = (
-        "_messages",
-        "batch",
-        "beside",
-        "caller",
-        "digests",
-        "hear_rows",
-        "letters",
-        "numbers",
-        "partition",
-        "published_at",
-        "source",
-        "unit",
-    )
+    _messages: Sequence[Message] = ()
+    letters: Sequence[Letter] | None = None
+    """The messages as letters, if they were found to be plainly right when they came."""
+    partition: int | None = None
+    numbers: ProducerNumbers | None = None
+    batch: bytes | None = None
+    """The id of the batch whose items its new messages are."""
+    digests: Digests | None = None
+    """The digests of a numbered publish, once they were computed."""
+    beside: PublishedBeside | None = None
+    """The changes that go with it, in its commit."""
+    hear_rows: HearRows | None = None
+    """A function that hears, while the publish is planned, which of its messages are new, and what their numbers are."""
+    source: SourcedRows | None = None
+    """Where its messages come from, if it says so."""
+    published_at: int = 0
+    """When its messages were stored, once it is answered; 0: nothing was."""
+    unit: Unit | None = None
+    """A large publish is prepared by its caller's thread."""
 
     def __init__(
         self,
@@ -120,26 +125,11 @@ class PublishRequest(CommitRequest[Receipt]):
     ) -> None:
         super().__init__(size + sum([_size(message) for message in messages]), line)
         self._messages = messages
-        self.letters: Sequence[Letter] | None = None
-        """The messages as letters, if they were found to be plainly right when they came."""
         self.partition = partition
         self.numbers = numbers
         self.batch = batch
-        """The id of the batch whose items its new messages are."""
         self.caller = caller
-        self.digests: Digests | None = None
-        """The digests of a numbered publish, once they were computed."""
         self.light = batch is None and bool(messages)
-        self.beside: PublishedBeside | None = None
-        """What goes with it, in its commit."""
-        self.hear_rows: HearRows | None = None
-        """A function that hears, while the publish is planned, which of its messages are new, and what their numbers are."""
-        self.source: SourcedRows | None = None
-        """Where its messages come from, if it says so."""
-        self.published_at = 0
-        """When its messages were stored, once it is answered; 0: nothing was."""
-        self.unit: Unit | None = None
-        """A large publish is prepared by its caller's thread."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -156,7 +146,8 @@ ReadMessages = Callable[[], Sequence[Message]]
 class PlainPublish(PublishRequest):
     """A few messages that were plainly right when they came. They are read as messages only if somebody must look closer."""
 
-    __slots__ = ("_read",)
+    light = True
+    letters: Sequence[Letter]
 
     def __init__(
         self,
@@ -170,10 +161,12 @@ class PlainPublish(PublishRequest):
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
-        super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
+        self.size = size
         self.letters = letters
-        self.light = True
+        self.caller = caller
         self._read = read
+        if partition is not None or numbers is not None:
+            self.partition, self.numbers, self.line = partition, numbers, line
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -181,7 +174,7 @@ class PlainPublish(PublishRequest):
         return self._messages
 
     def count(self) -> int:
-        return len(self.letters or ())
+        return len(self.letters)
 
 
 def size_of(columns: MessageColumns) -> int:

@@ -1,4 +1,4 @@
-"""What callers send: messages or a table, as columns that the rules have been applied to."""
+"""Sends of callers: messages or a table, as columns that the rules have been applied to."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ from restante.model.storage.keys import Cabinet, cabinet_key, number_key, settle
 from restante.model.storage.merge import DrawerStretch, merged
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, SegmentRow, StoredSegment
-from restante.model.storage.segment import EncodedSegment, Segment, decode
+from restante.model.storage.segment import Segment, decode
+from restante.model.storage.segment_frame import EncodedSegment
 
 _DIGESTS_A_ROW = 1_000
 Words = NDArray[np.uint64]
@@ -45,7 +46,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(slots=True)
 class _Found:
-    """What an erasure will remove."""
+    """The messages and rows that an erasure will remove."""
 
     messages: int = 0
     waiting: int = 0

@@ -1,4 +1,4 @@
-"""Who holds the feed back: what a subject has still to read stays, though it is past its retention; for a time."""
+"""Holds of the feed: what a subject has still to read stays, though it is past its retention; for a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class FeedHolds:
 
 @dataclass(frozen=True, slots=True)
 class FeedHold:
-    """What is held back in one partition."""
+    """The changes that are held back in one partition."""
 
     passed: int | None
     """The number up to which all readers have passed; None: nobody holds anything back."""
     since: int
-    """What is older is not held any more."""
+    """The time up to which nothing is held any more."""
 
     def has(self, number: int, at: int) -> bool:
         """Whether what has this number, and happened then, is held back."""

@@ -215,7 +215,7 @@ def expire_cabinets(
         return chosen, chosen
 
     def choose_actions(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """What is being done is not cut off."""
+        """Choose as `choose` does, but no action that is being done."""
         chosen, _ = choose(chunk, head)
         running = core.memory(ActionMemory).running(chunk.stored.blob.partition)
         chosen &= ~np.isin(chunk.numbers, list(running))

@@ -21,7 +21,7 @@ _NOTE_BYTES = 8
 
 @dataclass(slots=True)
 class Erasures:
-    """What the hub remembers of erasures."""
+    """The memory of erasures."""
 
     epoch: int = 0
     """All that erasures took away was buried before this epoch of the pins."""

@@ -1,4 +1,4 @@
-"""What a backup is: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
+"""The form of a backup: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
 
 The manifest comes last because it is made while the files are read, once. So a backup that was cut short has none, and
 is not taken for a whole one. Everything in it has a length that is known before anything is read: names and sizes from
@@ -19,7 +19,7 @@ from restante.errors import DataDamaged, FormatUnsupported
 
 ARCHIVE_FORMAT = 1
 JOINT_FORMAT = 2
-"""That of a backup of several shards: a tar of theirs, each a whole backup, of one moment."""
+"""The format of a backup of several shards: a tar of theirs, each a whole backup, of one moment."""
 MANIFEST_NAME = "manifest.json"
 SEAL_NAME = "manifest.sha256"
 BLOCK = 512
@@ -38,7 +38,7 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a backup holds. `format` is that of the backup, `data_format` that of the data in it."""
+    """The contents of a backup. `format` is that of the backup, `data_format` that of the data in it."""
 
     format: int
     data_format: int
@@ -46,11 +46,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     partition_count: int
     files: tuple[ManifestFile, ...]
     starts: tuple[int, ...] = ()
-    """Of several shards: the first partition of each."""
+    """The first partition of each, of several shards."""
     key: int = 0
-    """Of several shards: that of all hashes."""
+    """The key of all hashes, of several shards."""
     held_ms: float = 0.0
-    """Of several shards: for how long one of them held its commits, at most."""
+    """The longest time for which one of several shards held its commits."""
 
     @property
     def bytes(self) -> int:
@@ -75,13 +75,13 @@ def is_shard_name(name: str) -> bool:
 
 
 def archive_size(manifest: Manifest) -> int:
-    """Of all of a backup, however its checksums will be."""
+    """The size of all of a backup, however its checksums will be."""
     sizes = [*(file.bytes for file in manifest.files), len(encode_manifest(manifest)), len(seal(b""))]
     return sum(BLOCK + size + len(padding(size)) for size in sizes) + len(END)
 
 
 def ending(manifest: Manifest, *, seconds: int) -> bytes:
-    """What follows the files, but for the very end."""
+    """The bytes that follow the files, but for the very end."""
     content = encode_manifest(manifest)
     small = ((MANIFEST_NAME, content), (SEAL_NAME, seal(content)))
     return b"".join(header(name, len(one), seconds=seconds) + one + padding(len(one)) for name, one in small)

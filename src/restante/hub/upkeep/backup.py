@@ -77,7 +77,7 @@ class BackupStream:
             files.append((yield from _content(part)))
             yield padding(part.size_bytes)
         yield ending(self._manifest(files), seconds=self._made_at // 1_000_000)
-        self.close()  # before the last bytes go, so that whoever has them may ask for the next backup at once
+        self.close()  # before the last bytes go, so that their reader may ask for the next backup at once
         yield END
 
     def _header(self, name: str, size: int) -> bytes:
@@ -117,7 +117,7 @@ class Cuts:
         return self._cut
 
     def taken(self, name: str) -> StoreCut:
-        """It is used once."""
+        """The cut of this name, which is used once."""
         cut, self._cut = self.of(name), None
         return cut
 

@@ -20,7 +20,7 @@ from restante.model.storage.changes import Changes, EntryKey, Space
 from restante.ports.store import Store, StoreReader
 
 LEFT_OUT = frozenset({Space.GROUP_MEMBER})
-"""Who was a member of a group is none of a hub that is made of it: all join again."""
+"""The spaces that are not copied. A member of a group is none of a hub that is made of it: all join again."""
 _NO_FORMAT = 0
 _FOLDER_NUMBERS = 1 << 48
 """Blob numbers that a folder can name."""

@@ -25,7 +25,7 @@ from restante.model.mailboxes.answers import moment
 
 
 class ShardedData(NamedTuple):
-    """What is fixed of data that lies in several shards."""
+    """The facts that are fixed of data that lies in several shards."""
 
     partition_count: int
     starts: tuple[int, ...]
@@ -33,7 +33,7 @@ class ShardedData(NamedTuple):
 
 
 class JointBackup:
-    """What is written around the backups of the shards, whose sizes are known; their bytes are shown to it as they go."""
+    """The bytes around the backups of the shards, whose sizes are known; their bytes are shown to it as they go."""
 
     def __init__(self, data: ShardedData, sizes: Sequence[int], *, made_at: int, held_seconds: float) -> None:
         files = [

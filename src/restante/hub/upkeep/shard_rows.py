@@ -48,7 +48,7 @@ HiddenRows = frozenset[EntryKey]
 
 
 def rows_of_several(source: StoreReader, partition_count: int) -> Rows:
-    """What data that was in one shard needs more, to be in several: parts of batches, and of staged parcels."""
+    """The rows that data of one shard needs more to be in several: parts of batches, and of staged parcels."""
     rows: dict[EntryKey, bytes] = {}
     for home in range(partition_count):
         for batch_id, value in source.scan(home, Space.BATCH):
@@ -122,7 +122,7 @@ def _require_any_key(source: StoreReader, partition_count: int, batch_id: bytes)
 
 
 def rows_hidden_alone(source: StoreReader, partition_count: int) -> HiddenRows:
-    """What data that was in several shards has, and must not have in one; `Unavailable` while something is under way."""
+    """The rows of several shards that data in one must not have; `Unavailable` while something is under way."""
     hidden: set[EntryKey] = set()
     named = _named_runs(source, partition_count)
     for partition in range(partition_count):
@@ -142,7 +142,7 @@ def rows_hidden_in_one(source: StoreReader) -> HiddenRows:
 
 
 def _untidied(source: StoreReader, partition: int) -> Iterator[EntryKey]:
-    """What a partition has still of batches that it knows to be deleted."""
+    """The rows that a partition has still of batches that it knows to be deleted."""
     parts = source.scan(partition, Space.BATCH_PART)
     deleted = {batch_id for batch_id, value in parts if decode_part(value).state is PartState.DELETED}
     for batch_id in deleted:

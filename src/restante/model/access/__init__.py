@@ -1,1 +1,1 @@
-"""Who may do what, and whose a thing is."""
+"""Access: who may do what, and whose a thing is."""

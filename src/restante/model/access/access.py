@@ -1,4 +1,4 @@
-"""Who may do what: the roles of a token, and what they allow."""
+"""Access: the roles of a token, and what they allow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Role(Enum):
-    """What a token is for. An operator may do everything."""
+    """The purpose of a token. An operator may do everything."""
 
     PUBLISHER = "publisher"
     RECIPIENT = "recipient"
@@ -18,7 +18,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one caller may do.
+    """The rights of one caller.
 
     `origins` bounds the publisher, `recipients` the recipient, `groups` the worker; None is all of them.
     """

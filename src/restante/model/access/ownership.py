@@ -1,6 +1,6 @@
 """Whose a batch, a consignment or a producer group is, and who may use it.
 
-The owner is whoever made it: the origins that its token is bound to, or the token itself if it is bound to none. So two
+The owner is the caller that made it: the origins that its token is bound to, or the token itself if it is bound to none. So two
 tokens of the same origins are one owner, and a token may be replaced. What an operator made, or anybody on a hub without
 tokens, has no owner: operators may use it, and publishers that are bound to no origins. An operator may use everything,
 and a reader see it. To everybody else it is not there.
@@ -23,7 +23,7 @@ NO_OWNER = b""
 
 @lru_cache(1_024)
 def owner_of(caller: Grant) -> bytes:
-    """What is stored with what a caller makes; the same for the same origins in any order."""
+    """The owner that is stored with what a caller makes; the same for the same origins in any order."""
     if caller.may_operate():
         return NO_OWNER
     named = ("token", caller.name) if caller.origins is None else ("origins", *sorted(caller.origins))

@@ -1,4 +1,4 @@
-"""What the hub answers about actions, as values: the same in process and over the network."""
+"""Answers of the hub about actions, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ActionProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an action."""
+    """An action, and what became of it."""
 
     id: str
     action: str
@@ -35,7 +35,7 @@ class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
     next_attempt_at: datetime | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
-    """What its handler returned, as JSON."""
+    """The value that its handler returned, as JSON."""
     location: str | UnsetType = UNSET
     problem: ActionProblem | UnsetType = UNSET
     declared: bool | UnsetType = UNSET
@@ -67,7 +67,7 @@ class AcceptedActions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutcomesTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a report: where the group is now, and how many outcomes were new."""
+    """The answer to a report: where the group is now, and how many outcomes were new."""
 
     partition: int
     generation: int
@@ -79,7 +79,7 @@ class OutcomesTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionReported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the report of one partition among several: it was taken, or there is a problem, and nothing changed."""
+    """The answer to the report of one partition among several: it was taken, or there is a problem, and nothing changed."""
 
     partition: int
     report: OutcomesTaken | UnsetType = UNSET
@@ -93,7 +93,7 @@ def reported(partition: int, answer: OutcomesTaken | RestanteError) -> Partition
 
 
 class OutcomesReported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the reports of several partitions, in the order in which they were sent."""
+    """The answers to the reports of several partitions, in the order in which they were sent."""
 
     partitions: tuple[PartitionReported, ...]
 
@@ -128,7 +128,7 @@ class PoisonPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What metrics tell of one action."""
+    """Counts of one action, for metrics."""
 
     group: str
     action: str

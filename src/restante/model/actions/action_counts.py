@@ -1,4 +1,4 @@
-"""What is counted of the actions of one name, since the hub was opened."""
+"""Counts of the actions of one name, since the hub was opened."""
 
 from __future__ import annotations
 

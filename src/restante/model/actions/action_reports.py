@@ -1,4 +1,4 @@
-"""What a report makes of an action: which outcome it gets, and whether that changes anything."""
+"""Reports about an action: which outcome it gets, and whether that changes anything."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from restante.model.storage.keys import number_key
 
 
 class ActionState(Enum):
-    """What became of an action. The texts are part of the stored format."""
+    """The states of an action. The texts are part of the stored format."""
 
     ACCEPTED = "accepted"
     UNDER_WAY = "under_way"
@@ -47,7 +47,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The code of the problem."""
     location: str = ""
     group: str = ""
-    """That reported the outcome."""
+    """The group that reported the outcome."""
     noted: bool = False
     """Whether a result or the problem's text lies in a row of its own."""
 
@@ -57,7 +57,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class OutcomeTexts(msgspec.Struct, frozen=True, array_like=True):
-    """What goes sooner than the state: a result as JSON, and the problem's text."""
+    """The texts that go sooner than the state: a result as JSON, and the problem's text."""
 
     result: bytes = b""
     detail: str = ""

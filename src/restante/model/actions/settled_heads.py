@@ -1,4 +1,4 @@
-"""What an action's settling makes of the head of its cabinet.
+"""The head of a cabinet after one of its actions was settled.
 
 Actions of one thing end mostly in order, and then the head just moves on. One that ends before an earlier one, of another
 group say, is listed apart until the head passes it.

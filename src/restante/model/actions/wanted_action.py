@@ -19,7 +19,7 @@ _SECONDS_MAX = 100 * 366 * 86_400.0
 
 
 class WantedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants done: the name, the thing that it concerns, and the body as JSON."""
+    """An action that somebody wants done: the name, the thing that it concerns, and the body as JSON."""
 
     action: str
     concerns: str

@@ -1,1 +1,1 @@
-"""What travels through a backplane: messages of one partition as a record, and what became of it."""
+"""Records of a backplane: messages of one partition, and what became of them."""

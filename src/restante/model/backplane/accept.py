@@ -11,7 +11,7 @@ AcceptName: TypeAlias = Literal["stored", "accepted"]
 
 
 class Accept(Enum):
-    """What the answer to a publish says of its messages."""
+    """The promise that the answer to a publish makes about its messages."""
 
     STORED = "stored"
     """They are in their mailboxes."""
@@ -20,7 +20,7 @@ class Accept(Enum):
 
 
 def accept_named(name: object) -> Accept | None:
-    """What a caller of the client is content with; None: it says nothing."""
+    """The promise that a caller of the client is content with; None: it says nothing."""
     if name is None or isinstance(name, Accept):
         return name
     if name not in ("stored", "accepted"):

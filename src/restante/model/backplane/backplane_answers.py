@@ -1,4 +1,4 @@
-"""What the hub says of its backplane."""
+"""Answers of the hub about its backplane."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a record, as it is told to another process; nothing, if that is not known yet."""
+    """The outcome of a record, as it is told to another process; nothing, if that is not known yet."""
 
     receipt: Receipt | None = None
     problem: dict[str, Any] | None = None

@@ -24,7 +24,7 @@ class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
     messages: int
     """How many it has; 0 if it cannot be read."""
     faults: tuple[tuple[int, str, str], ...]
-    """Of the first messages that are at fault: index, code, detail."""
+    """The first messages that are at fault: index, code, detail."""
     content: bytes
 
 
@@ -77,6 +77,6 @@ def shown(partition: int, position: int, row: RefusedRow) -> RefusedRecord:
 
 
 def check_poison(key: bytes, value: bytes) -> None:
-    """For the doctor: `DataDamaged` if it cannot be what it should be."""
+    """Check a record for the doctor: `DataDamaged` if it cannot be what it should be."""
     key_position(key)
     decode_poison(value)

@@ -147,7 +147,7 @@ def _columns(body: memoryview) -> MessageColumns:
 
 
 def _own_texts(array: Column) -> Texts:
-    """As a door wrote them: values that are all used, and each once. So they need not be told apart again."""
+    """The texts as a door wrote them: values that are all used, and each once. So they need not be told apart again."""
     if array.type != _TEXT:
         raise _no_record(f"a text is {array.type}")
     codes, values = numbers_of(array.indices), array.dictionary

@@ -23,7 +23,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AcknowledgedEntry(NamedTuple):
-    """What one commit acknowledged of a batch."""
+    """The items of a batch that one commit acknowledged."""
 
     positions: Positions
     ranges: Sequence[tuple[int, int]]

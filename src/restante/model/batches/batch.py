@@ -20,7 +20,7 @@ from restante.model.batches.batch_answers import BatchState, Counting
 
 
 class BatchRow(msgspec.Struct, frozen=True, array_like=True):
-    """What is fixed of a batch, or happens to it once. Kept in the partition of its id. Times in microseconds."""
+    """The facts of a batch that are fixed, or happen to it once. Kept in the partition of its id. Times in microseconds."""
 
     key: str | None
     counting: Counting
@@ -40,7 +40,7 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):
-    """What one partition counts of a batch. Items by hand are counted in the partition of the batch's id."""
+    """The counts that one partition has of a batch. Items by hand are counted in the partition of the batch's id."""
 
     items: int = 0
     acknowledged: int = 0

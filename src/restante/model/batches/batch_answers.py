@@ -1,4 +1,4 @@
-"""What the hub is asked and answers about batches, as values: the same in process and over the network."""
+"""Questions and answers about batches, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CompleteBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an acknowledgement: how many items were pending until then.
+    """The answer to an acknowledgement: how many items were pending until then.
 
     With it which of the batches named are complete, now or since before, and what was not known, as it was sent.
     """

@@ -7,7 +7,7 @@ of which a duplicate was published under the batch while they still waited: thos
 several may overlap.
 
 In memory the stretches are sorted columns, a few arrays of growing length, so that adding one does not copy them all.
-All values here are frozen: whoever reads one sees it whole.
+All values here are frozen: a reader sees one whole.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Bindings:
         return bool(self.items.levels or self.duplicates.levels)
 
     def shares(self, numbers: Numbers) -> tuple[Share, ...]:
-        """What batches have of the messages with these ascending numbers."""
+        """The shares that batches have in the messages with these ascending numbers."""
         items, duplicates = self.items.counts(numbers), self.duplicates.counts(numbers)
         return tuple(
             (batch, items.get(batch, 0), duplicates.get(batch, 0)) for batch in dict.fromkeys([*items, *duplicates])

@@ -80,7 +80,7 @@ Indices = ItemIndices | IndexColumn
 
 
 def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Sequence[Indices] = ()) -> Named:
-    """What the ids, indices and ranges of a call name; `InvalidItem` if one of them is none."""
+    """The items that the ids, indices and ranges of a call name; `InvalidItem` if one of them is none."""
     _check_bounds(items, ranges, indices)
     found = Named(items)
     if items:

@@ -17,7 +17,7 @@ _EXPANDED_MAX = 65_536
 
 @dataclass(slots=True)
 class AskedItems:
-    """What one call names of a batch: positions, and ranges too long to be taken one by one."""
+    """The items that one call names of a batch: positions, and ranges too long to be taken one by one."""
 
     positions: list[Positions] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Newly(NamedTuple):
 
 
 def newly(bits: Bits, calls: Sequence[AskedItems]) -> Newly:
-    """What is new of these calls; the bits are left as they are."""
+    """The items that are new in these calls; the bits are left as they are."""
     ranges = united([one for call in calls for one in call.ranges])
     if not ranges:
         return Newly(*_together(bits, calls), ranges, None)
@@ -59,7 +59,7 @@ def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Posit
     if len(parts) == 1:
         new = _fresh(bits, parts[0])
         return [len(new) if own.positions else 0 for own in known], new
-    # One sort of packed keys, position and share: of a position named twice, whoever named it first comes first.
+    # One sort of packed keys, position and share: of a position named twice, the call that named it first comes first.
     room = np.int64(max(1, (len(known) - 1).bit_length()))
     packed = np.concatenate(parts) << room
     packed |= np.repeat(np.arange(len(known)), [sum(map(len, own.positions)) for own in known])

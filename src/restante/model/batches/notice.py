@@ -50,11 +50,11 @@ class NoticeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     reached: bool = True
     """Whether the receiver answered at all."""
     detail: str = ""
-    """What the hub's log says beside the problem, which everybody sees who may see the batch."""
+    """The text of the hub's log beside the problem, which everybody sees who may see the batch."""
 
 
 def after_attempt(state: NoticeState, outcome: NoticeOutcome, *, now: int, fraction: float) -> NoticeState:
-    """What is stored after an attempt. It is given up when that would not help, or has not for long."""
+    """The notice to be stored after an attempt. It is given up when another would not help, or has not for long."""
     attempts, first_at = state.attempts + 1, state.first_at or now
     tried = msgspec.structs.replace(state, attempts=attempts, first_at=first_at, last_at=now, next_at=0)
     if not outcome.problem:

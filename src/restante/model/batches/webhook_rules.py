@@ -1,4 +1,4 @@
-"""What a webhook may be, its secret, and how long to wait before it is tried again."""
+"""The rules of webhooks: their addresses and secrets, and how long to wait before one is tried again."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def fingerprint(recipient_hash: int, first: int, second: int) -> int:
 
 
 def combine_one(first: int, second: int) -> int:
-    """What `combine` makes of a row."""
+    """The hash that `combine` makes of a row."""
     # `_mix_one`, written out: every message comes by here four times.
     value = (first * _STEP_INT) & _BITS ^ second
     value = (value ^ (value >> 30)) * _FIRST_INT & _BITS

@@ -1,6 +1,6 @@
-"""What senders wrote, harmless for a terminal: control characters are shown as `\\x1b` and take no effect.
+"""Texts of senders, harmless for a terminal: control characters are shown as `\\x1b` and take no effect.
 
-A name may hold them, and whoever sees it must not have its terminal retitled, its lines overwritten or their order
+A name may hold them, and a reader must not have its terminal retitled, its lines overwritten or their order
 turned round. What JSON does not escape by itself is escaped as it would be there, so JSON stays what it is.
 """
 

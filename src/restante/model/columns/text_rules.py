@@ -26,14 +26,14 @@ from restante.model.publishing.names import CONTROL, name_problem
 from restante.model.publishing.validation import Faults
 
 Problems = dict[int, str]
-"""What is wrong with the values of a text column, by their code."""
+"""The problems with the values of a text column, by their code."""
 _LEAD = 0xC2
 """The byte that control characters beyond ASCII begin with in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """What the texts of one field must be."""
+    """A rule for the texts of one field."""
 
     field: str
     characters_max: int

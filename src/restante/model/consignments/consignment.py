@@ -36,7 +36,7 @@ class ConsignmentRow(msgspec.Struct, frozen=True, array_like=True):
     accepted: int = 0
     duplicates: int = 0
     partitions: tuple[tuple[int, int, int], ...] = ()
-    """What the commit answered: partition, first and last number."""
+    """The answer to the commit: partition, first and last number."""
     owner: bytes = NO_OWNER
     named: bytes = b""
     """A digest of what the commit named; empty where older versions committed."""
@@ -101,7 +101,7 @@ def consignment_key(key: str, owner: bytes) -> bytes:
 
 
 def attempt_prefix(consignment_id: bytes, attempt: Attempt) -> bytes:
-    """What the keys of all parcels of an attempt begin with."""
+    """The bytes that the keys of all parcels of an attempt begin with."""
     writer = attempt.writer.encode()
     return consignment_id + len(writer).to_bytes(2, "big") + writer + number_key(attempt.number)
 
@@ -118,7 +118,7 @@ def key_parcel(key: bytes) -> StagedParcel:
 
 
 def receipt_of(row: ConsignmentRow) -> Receipt | None:
-    """What the commit answered, if it was committed."""
+    """The answer to the commit, if it was committed."""
     if row.state is not ConsignmentState.COMMITTED:
         return None
     partitions = tuple(
@@ -207,7 +207,7 @@ def digest_of(announced: Mapping[Attempt, int]) -> bytes:
 
 
 def answer_again(row: ConsignmentRow, consignment: str, announced: Mapping[Attempt, int]) -> Receipt:
-    """What the commit answered; `ConsignmentClosed`, with that answer, if it named something else."""
+    """The answer to the commit once more; `ConsignmentClosed`, with that answer, if it named something else."""
     receipt = receipt_of(row)
     if receipt is None:
         raise closed(row, consignment)

@@ -1,4 +1,4 @@
-"""What the hub is asked and answers about consignments, as values: the same in process and over the network."""
+"""Questions and answers about consignments, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class StagedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What one attempt of a writer has staged."""
+    """The messages that one attempt of a writer has staged."""
 
     writer: str
     attempt: int
@@ -77,7 +77,7 @@ class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     staged_messages: int
     staged_bytes: int
     receipt: Receipt | None
-    """What the commit answered."""
+    """The answer to the commit."""
 
 
 class ConsignmentDetails(ConsignmentStatus, frozen=True, kw_only=True):

@@ -154,7 +154,7 @@ def changes_table(records: Sequence[NumberedRecord], rows: Settled, names: Seque
 
 
 def _record_column(records: Sequence[NumberedRecord], rows: Settled, name: str) -> Column:
-    """What a record says of itself; empty is null. How many messages it was of is said where they are not listed."""
+    """A column that a record says of itself; empty is null. How many messages it was of is said where they are not listed."""
     if name == "messages":
         return _each([r.count if r.kind is ChangeKind.ERASED else None for _, r in records], pa.int64(), rows)
     if name == "text_id" and rows.text_id is not None:

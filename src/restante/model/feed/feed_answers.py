@@ -1,4 +1,4 @@
-"""What the hub is asked and answers when somebody reads along, as values: the same in process and over the network."""
+"""Questions and answers about the feed, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FeedWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the changes is asked for. Empty: all origins, all kinds, all recipients, all columns."""
+    """The changes that a reader asks for. Empty: all origins, all kinds, all recipients, all columns."""
 
     origins: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -33,6 +33,8 @@ class FeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One more than the last number that retention removed."""
     end: int
     """The visible sequence: the last number there is."""
+    stream: memoryview | None = None
+    """The table as an Arrow stream, if that is made already; over the network nobody asks."""
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):

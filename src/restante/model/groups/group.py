@@ -1,4 +1,4 @@
-"""What a group is: a name, a filter, its actions; and what becomes of it when somebody defines it once more."""
+"""A group: a name, a filter, its actions; and what becomes of it when somebody defines it once more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS_HOME = 0
 
 
 class Gone(Enum):
-    """What to do when the feed no longer has what a group has not read. The texts are part of the stored format."""
+    """The choice when the feed no longer has what a group has not read. The texts are part of the stored format."""
 
     REFUSE = "refuse"
     SKIP = "skip"
@@ -33,7 +33,7 @@ class Start(Enum):
 
 
 class GroupFilter(msgspec.Struct, frozen=True, array_like=True):
-    """What a group reads of the feed. Empty: all origins, all kinds."""
+    """The part of the feed that a group reads. Empty: all origins, all kinds."""
 
     origins: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def wish(self) -> FeedWish:
-        """What it reads of the feed: one with actions reads these alone."""
+        """The part of the feed that it reads: a group with actions reads these alone."""
         wish = self.filter.wish
         return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.actions else wish
 
 
 class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says that a group is."""
+    """A group as somebody defines it."""
 
     name: str
     filter: GroupFilter = GroupFilter()

@@ -1,4 +1,4 @@
-"""What the hub is asked and answers about groups, as values: the same in process and over the network."""
+"""Questions and answers about groups, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What metrics tell of a group."""
+    """Counts of a group, for metrics."""
 
     group: str
     lags: Mapping[int, int]

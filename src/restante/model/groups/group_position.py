@@ -29,7 +29,7 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 def begun(before: PositionRow | None, position: int, made_at: int) -> PositionRow:
-    """Of a group that is made, maybe of one that was deleted before: generations go on."""
+    """The position of a group that is made, maybe of one that was deleted before: generations go on."""
     return PositionRow(0 if before is None else before.generation, position, made_at=made_at)
 
 
@@ -51,7 +51,7 @@ def freed(row: PositionRow) -> PositionRow:
 
 
 def ended(row: PositionRow) -> PositionRow:
-    """What stays of a deleted group: that its generations are used up."""
+    """The row of a deleted group: that its generations are used up is what stays."""
     return PositionRow(row.generation)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 HEARTBEATS_MISSED_MAX = 3
-"""Who misses so many loses its partitions."""
+"""The number of heartbeats after which a member that misses them loses its partitions."""
 
 
 def lease_seconds(heartbeat_seconds: float) -> float:

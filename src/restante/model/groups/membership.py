@@ -1,4 +1,4 @@
-"""Who is in a group, who has which partition, and who should have it.
+"""The membership of a group: who is in it, who has which partition, and who should have it.
 
 `holders` says who has a partition, `targets` who should. A free partition is given to its target at once. One that
 somebody has goes on when it is released: until then the holder keeps it, and nobody else has it. Every giving raises the
@@ -43,7 +43,7 @@ class Membership(msgspec.Struct, frozen=True):
         return tuple(partition for partition, holder in enumerate(self.holders) if holder == member_id)
 
     def kept_by(self, member_id: bytes) -> tuple[int, ...]:
-        """What a member has and is to keep."""
+        """The partitions that a member has and is to keep."""
         return tuple(partition for partition in self.held_by(member_id) if self.targets[partition] == member_id)
 
 
@@ -55,7 +55,7 @@ class Giving(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a step makes of a membership: the state after it, and the partitions that it gave, in their order."""
+    """A membership after a step: the state, and the partitions that the step gave, in their order."""
 
     membership: Membership
     givings: tuple[Giving, ...]
@@ -93,7 +93,7 @@ def without(before: Membership, gone: Collection[bytes], loose: Collection[int] 
 
 
 def settled(before: Membership, loose: Collection[int] = ()) -> Moved:
-    """What is free is given, as far as there is somebody to give it to."""
+    """The membership after free partitions were given, as far as there is somebody to give them to."""
     return without(before, (), loose)
 
 

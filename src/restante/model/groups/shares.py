@@ -30,7 +30,7 @@ def fair_shares(holders: Sequence[bytes], members: Sequence[bytes], loose: Colle
 
 
 def _held(holders: Sequence[bytes], members: Sequence[bytes], loose: Collection[int]) -> dict[bytes, list[int]]:
-    """What each member has, in the order in which it keeps it."""
+    """The partitions of each member, in the order in which it keeps them."""
     held: dict[bytes, list[int]] = {member: [] for member in members}
     for partition, holder in enumerate(holders):
         if holder in held:

@@ -48,7 +48,7 @@ ONE_IS_RED = Bound(yellow=1, red=1)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured: a name that bounds are known by, a value and its unit. A reason is for people."""
+    """A measured value: a name that bounds are known by, a value and its unit. A reason is for people."""
 
     name: str
     value: float

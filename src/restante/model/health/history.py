@@ -78,6 +78,6 @@ def _joined(one: HealthMinute, other: HealthMinute) -> HealthMinute:
 
 
 def answer_of(tree: HealthTree, history: tuple[HealthMinute, ...] | None) -> HealthAnswer:
-    """What a caller gets."""
+    """The answer that a caller gets."""
     fields = msgspec.structs.asdict(tree.root)
     return HealthAnswer(**fields, history=msgspec.UNSET if history is None else history)

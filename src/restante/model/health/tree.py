@@ -23,7 +23,7 @@ FLOWS: Mapping[str, tuple[str, ...]] = {
     "act": ("store", "committer", "doors", "groups", "nodes"),
     "analyse": ("store", "doors", "jobs", "nodes"),
 }
-"""What each flow needs."""
+"""The components that each flow needs."""
 COMPONENTS = tuple(dict.fromkeys(name for names in FLOWS.values() for name in names))
 
 

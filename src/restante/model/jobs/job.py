@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class JobRow(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored of a job. Times are microseconds since 1970 UTC, 0 is none."""
+    """A job as it is stored. Times are microseconds since 1970 UTC, 0 is none."""
 
     reported_at: int
     schedule: str = ""
@@ -47,7 +47,7 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class JobRunRow(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored of a run."""
+    """A run of a job as it is stored."""
 
     state: JobRunState
     began_at: int

@@ -1,4 +1,4 @@
-"""What is reported of jobs, and what the hub says of them."""
+"""Reports of jobs, and the answers of the hub about them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """When the run ended; none while it is running."""
     figures: Annotated[dict[str, RunFigure], Meta(max_length=limits.JOB_FIGURES_MAX)] = {}
     text: Annotated[str, Meta(max_length=limits.JOB_TEXT_CHARACTERS_MAX)] | None = None
-    """What went wrong, or what it is about."""
+    """The text that says what went wrong, or what it is about."""
     table: RunTable | None = None
 
 

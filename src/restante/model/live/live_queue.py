@@ -14,7 +14,7 @@ Counted = tuple[int, int, bytes]
 
 
 class LiveQueue:
-    """What one client is to be sent."""
+    """The messages that one client is to be sent."""
 
     __slots__ = ("_bytes", "_late", "_waiting", "bytes_max", "counter", "dropped", "gaps", "last", "messages_max")
 

@@ -1,4 +1,4 @@
-"""What the hub answers, as values: the same in process and over the network."""
+"""Answers of the hub, as values: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LogPosition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of a send: accepted + duplicates + skipped = sent."""
+    """The outcome of a send: accepted + duplicates + skipped = sent."""
 
     accepted: int
     duplicates: int
@@ -56,7 +56,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the hub knows of a producer group in a partition."""
+    """The state of a producer group in a partition."""
 
     partition: int
     producer_group: int

@@ -1,4 +1,4 @@
-"""What a peek takes: choosing the cabinet, filling the bundle.
+"""The bundle that a peek takes: choosing the cabinet, filling the bundle.
 
 First message always, whatever its weight; if it is not bundleable, it alone. Then in order while the next one is
 bundleable, travels the same way (inline or by claim check) and the weight stays within bounds. The first that fails
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.model.batches.bound_stretches import Share
 from restante.model.storage.head import Head, NumberRange, Numbers, waiting_mask
-from restante.model.storage.rows import BUNDLEABLE, INLINE, RecordArray
+from restante.model.storage.row_formats import RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE
 
 
 class BundleRow(msgspec.Struct, frozen=True, array_like=True):
@@ -39,7 +40,7 @@ class BundleRow(msgspec.Struct, frozen=True, array_like=True):
     closed_at: int = 0
     change: int = 0
     batches: tuple[Share, ...] = ()
-    """What batches have of its messages; grows when duplicates of them are published while it is open."""
+    """The shares of batches in its messages; they grow when duplicates of them are published while it is open."""
     taken_by: str = ""
     """The name of the token whose peek opened it; empty: the hub asked for none."""
 
@@ -66,7 +67,7 @@ class Bounds:
 
 
 class FitColumns(NamedTuple):
-    """What decides whether a message fits."""
+    """The columns that decide whether a message fits."""
 
     numbers: Numbers
     weight: NDArray[np.int32]

@@ -1,4 +1,4 @@
-"""What a caller may ask for. A filter that no message could match is a mistake, and is said to be one."""
+"""Filters of callers. A filter that no message could match is a mistake, and is said to be one."""
 
 from __future__ import annotations
 

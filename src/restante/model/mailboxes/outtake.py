@@ -195,7 +195,7 @@ def _data(table: pa.Table) -> list[object]:
 
 
 def _reader(media_type: str) -> Callable[[bytes], object] | None:
-    """What makes a value of data of this type; None: it stays as it is."""
+    """The function that makes a value of data of this type; None: it stays as it is."""
     if media_types.is_json(media_type):
         return msgspec.json.decode
     return bytes.decode if media_types.is_text(media_type) else None

@@ -47,7 +47,7 @@ class AcceptedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is stored of a producer group in a partition."""
+    """A producer group in a partition, as it is stored."""
 
     owner_level: int
     last: int | None
@@ -133,7 +133,7 @@ def follows(numbers: ProducerNumbers, before: ProducerNumbers, count: int) -> bo
 
 
 def repeated(row: ProducerRow, numbers: ProducerNumbers, digests: Digests, partition: int) -> Receipt:
-    """What was answered to the last range, if this is it once more; raises if these are other messages."""
+    """The answer to the last range, if this is it once more; raises if these are other messages."""
     last = row.range
     assert last is not None, "only the last range has the same numbers"
     known = last.digests
@@ -168,7 +168,7 @@ def disconnected(group: int, *, received: int, current: int) -> ProducerDisconne
 def row_after(
     row: ProducerRow | None, numbers: ProducerNumbers, receipt: Receipt, digests: Digests, now: int
 ) -> ProducerRow:
-    """What is to be stored with a parcel that was accepted, or with a repetition of the last one."""
+    """The row to be stored with a parcel that was accepted, or with a repetition of the last one."""
     replays, fenced = (0, 0) if row is None else (row.replays, row.fenced)
     if receipt.replayed:
         assert row is not None, "only what is known can be repeated"
@@ -183,12 +183,12 @@ def row_after(
 
 
 def row_fenced(row: ProducerRow) -> ProducerRow:
-    """What is to be stored when somebody of a lower level was fenced off."""
+    """The row to be stored when somebody of a lower level was fenced off."""
     return msgspec.structs.replace(row, fenced=row.fenced + 1)
 
 
 def row_linked(row: ProducerRow | None, group: int, level: int | None, last: int | None, now: int) -> ProducerRow:
-    """What is to be stored when a producer links itself; raises why it is refused.
+    """The row to be stored when a producer links itself; raises why it is refused.
 
     `level` None takes the group as it is, `last` None offers no number.
     """

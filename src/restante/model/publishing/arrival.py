@@ -16,20 +16,20 @@ from restante.model.columns.text_ids import has_text
 from restante.model.columns.texts import Texts
 from restante.model.publishing.message import MessageColumns
 from restante.model.storage.partition import partitions_of
+from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.rows import (
     BUNDLEABLE,
     INLINE,
     MADE_ID,
-    RECORD,
     TEXT_ID,
     Cabinets,
-    RecordArray,
     StoredRows,
     cabinet_hashes,
     lay_out,
     sort_rows,
 )
-from restante.model.storage.segment import EncodedSegment, binary_offsets, encode
+from restante.model.storage.segment import binary_offsets, encode
+from restante.model.storage.segment_frame import EncodedSegment
 
 _DENSE_MAX = 4_000_000
 

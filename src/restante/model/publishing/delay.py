@@ -92,7 +92,7 @@ def delayed_key(recipient_hash: int, recipient: str, message_id: bytes) -> bytes
 
 
 def mailbox_part(key: bytes) -> bytes:
-    """What the keys of one recipient's messages have in common: the hash and the name, without the id."""
+    """The bytes that the keys of one recipient's messages have in common: the hash and the name, without the id."""
     return key[:8] + key[24:]
 
 
@@ -113,7 +113,7 @@ def are_delayed(columns: MessageColumns, now: int) -> bool:
 
 
 def size_faults(columns: MessageColumns) -> list[Fault]:
-    """What is kept aside lies in small rows, so its data is bounded, whatever the hub is set to."""
+    """The faults of data that is too large for a delayed message: these lie in small rows, whatever the hub is set to."""
     sizes = np.diff(offsets_of(columns.data))
     rows = np.flatnonzero(sizes > DATA_BYTES_MAX)
     detail = f"a message with visible_at has at most {DATA_BYTES_MAX} bytes of data"

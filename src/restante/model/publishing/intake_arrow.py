@@ -34,7 +34,7 @@ _FAR = 2**62
 """Beyond any weight, and still a 64-bit number."""
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 _VIEW_BYTES = 17
-"""What a row of a binary column takes beside its bytes, at most."""
+"""The bytes that a row of a binary column takes beside its own, at most."""
 
 
 def draft_of_arrow(source: object, faults: Faults, data_bytes_max: int = DATA_BYTES_MAX) -> DraftColumns:
@@ -153,7 +153,7 @@ def _viewed(views: Column) -> int:
 
 
 def _views_of(views: Column) -> NDArray[np.int32]:
-    """For each row its length, and where it lies."""
+    """The length of each row, and where it lies."""
     return np.frombuffer(views.buffers()[1], np.int32, 4 * (views.offset + len(views))).reshape(-1, 4)
 
 

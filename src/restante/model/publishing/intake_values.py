@@ -19,7 +19,7 @@ from restante.model.publishing.send_bounds import check_bytes
 from restante.model.publishing.validation import Faults
 
 _WEIGHTLESS_MAX = 2 * DATA_BYTES_MAX
-"""So many values of a send may take no bytes in columns: each costs as much work as one that does."""
+"""The number of values of a send that may take no bytes in columns: each costs as much work as one that does."""
 _types = pa.types
 _UTC_UNITS = ("s", "ms", "us")
 

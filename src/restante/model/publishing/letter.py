@@ -23,7 +23,7 @@ from restante.model.publishing.names import STEPS
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
 
 _DEFAULT = "default"
-"""What `Message` says where its sender says nothing: known by sight, it need not be looked at."""
+"""The value of a field of `Message` where its sender says nothing: known by sight, it need not be looked at."""
 _AS_TEXT = b"text"
 _BARE = BUNDLEABLE | INLINE
 _BARE_MADE = _BARE | MADE_ID

@@ -30,7 +30,7 @@ NEVER = 2**63 - 1
 
 
 class State(Enum):
-    """What has become of a message."""
+    """The states of a message."""
 
     WAITING = "waiting"
     COLLECTED = "collected"
@@ -42,13 +42,13 @@ class State(Enum):
 
 
 SHOWN_STATES = (State.WAITING, State.COLLECTED)
-"""Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
+"""The states that a follower of a mailbox is shown: the others have been taken back, or are not to be delivered."""
 ACTION_KIND = "action"
 """Messages of this kind are something to be done, and no mail: they are in history, and never in a bundle."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a producer leaves for one recipient.
+    """A message that a producer leaves for one recipient.
 
     `data` is a `str` (text), bytes, or any other value that JSON can say (None included); `text` is text too, instead of
     `data`. With neither, the message is a claim check, and its origin delivers the content when it is peeked. Of a message
@@ -88,11 +88,11 @@ def is_shown(message: Message) -> bool:
 
 
 _SHOWN_LENGTH_MAX = 200
-"""So much of a value is shown: data may have megabytes, and a log line should not."""
+"""The characters of a value that are shown: data may have megabytes, and a log line should not."""
 
 
 def _said(message: Message) -> Iterator[str]:
-    """What the message says beyond the defaults, each value cut to what a line can hold."""
+    """The fields of the message beyond the defaults, each value cut to what a line can hold."""
     for field in msgspec.structs.fields(Message):
         value = getattr(message, field.name)
         if field.name == "recipient" or value != (field.default if field.name != "properties" else {}):
@@ -107,7 +107,7 @@ def _cut(value: object) -> str:
 
 
 def text_of(message: Message) -> str | None:
-    """What a message says as text; None if its data is given otherwise.
+    """The text of a message; None if its data is given otherwise.
 
     A `str` as data is text, as in a column of strings, unless the message says that it is a value of JSON.
     """

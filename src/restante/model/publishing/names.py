@@ -1,4 +1,4 @@
-"""What the names that stand in a URL may not be, beside blank and too long: recipients, and the ids of messages.
+"""Rules for names that stand in a URL, beside blank and too long: recipients, and the ids of messages.
 
 `.` and `..` are steps in a path, which clients and proxies take before the hub sees them; control characters get lost
 or stand for something else on their way.
@@ -15,7 +15,7 @@ _control = re.compile(CONTROL)
 
 
 def name_problem(text: str) -> str | None:
-    """What is wrong with a name, as the end of a sentence that begins with what it is."""
+    """The problem with a name, as the end of a sentence that begins with what it is."""
     if text in STEPS:
         return f"must not be {text!r}, which is a step in a URL and no name"
     if not text.isprintable() and _control.search(text):

@@ -27,9 +27,9 @@ FIELDS = (
     "visible_at",
     "source_position",
 )
-"""What a sender may say, in the order in which faults are listed."""
+"""The fields that a sender may name, in the order in which faults are listed."""
 COLUMNS = (*FIELDS, "text_id")
-"""What an Arrow table may have: the texts of ids are a column of their own, as the hub gives them out."""
+"""The columns that an Arrow table may have: the texts of ids are a column of their own, as the hub gives them out."""
 READ_ONLY = ("sequence_number", "published_at", "collected_at", "state")
 
 _ORDER = {name: place for place, name in enumerate(FIELDS + READ_ONLY)}

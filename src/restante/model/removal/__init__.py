@@ -1,1 +1,1 @@
-"""What stays of erased messages."""
+"""Traces of erased messages."""

@@ -1,4 +1,4 @@
-"""What stays of erased messages: a digest of each identity, for as long as the message would have stayed."""
+"""Traces of erased messages: a digest of each identity, for as long as the message would have stayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is to have which shard: free ones go to whoever has the fewest, and a node that has too many gives one away at a time.
+"""The balance of shards: free ones go to the node that has the fewest, and a node with too many gives away one at a time.
 
 Everybody reckons with the same rows, so all come to the same answer. A move must make the heaviest node lighter than the other
 becomes, by a margin: so nothing moves back and forth.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 _MARGIN = 0.5
-"""Of the weight of a shard that is like all others."""
+"""The margin, in the weight of a shard that is like all others."""
 
 
 def shares(free: Sequence[int], owners: Mapping[int, str], nodes: Collection[str]) -> dict[int, str]:
-    """Who is to take each of the free shards; nobody, if there are no nodes."""
+    """The node that is to take each of the free shards; nobody, if there are no nodes."""
     counts = dict.fromkeys(sorted(nodes), 0)
     for owner in owners.values():
         if owner in counts:

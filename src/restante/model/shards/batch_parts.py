@@ -27,7 +27,7 @@ class PartState(IntEnum):
 
 
 class BatchPart(msgspec.Struct, frozen=True, array_like=True):
-    """What a partition knows of a batch that it has messages of, or may get some of."""
+    """A batch as a partition knows it that has messages of it, or may get some of it."""
 
     owner: bytes = NO_OWNER
     state: PartState = PartState.OPEN
@@ -35,7 +35,7 @@ class BatchPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EnlistedPart(msgspec.Struct, frozen=True, array_like=True):
-    """What home knows of a partition: how far it was closed, and its final counts once they are reported."""
+    """A partition as home knows it: how far it was closed, and its final counts once they are reported."""
 
     state: PartState = PartState.OPEN
     final: Counts | None = None

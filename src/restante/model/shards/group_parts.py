@@ -10,7 +10,7 @@ from restante.model.groups.shares import NOBODY
 
 
 class GroupCopy(msgspec.Struct, frozen=True, array_like=True):
-    """What a partition knows of a group."""
+    """A group as a partition knows it."""
 
     version: int
     row: GroupRow | None
@@ -28,7 +28,7 @@ class PartitionMove(msgspec.Struct, frozen=True, array_like=True):
     lost: str = ""
     """The name of the member that had it, if its lease has ended or somebody took its place."""
     running: tuple[int, ...] = ()
-    """What that one said last that it works on there, by numbers."""
+    """The actions that the member said last that it works on there, by numbers."""
     said_seconds_ago: float = 0.0
 
 

@@ -16,27 +16,27 @@ Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Number = Annotated[int, Meta(ge=0)]
 
 OWN_NODE = "local"
-"""What a node is called that nobody gave a name."""
+"""The name of a node that nobody gave one."""
 
 
 class NodeState(Enum):
     SERVING = "serving"
     DRAINING = "draining"
-    """It gives its shards to others, and takes none."""
+    """The node gives its shards to others, and takes none."""
     SILENT = "silent"
-    """It was not heard of for longer than a lease."""
+    """The node was not heard of for longer than a lease."""
 
 
 class ShardState(Enum):
     SERVING = "serving"
     LOADING = "loading"
     MOVING = "moving"
-    """Its owner hands it over; calls wait."""
+    """The shard's owner hands it over; calls wait."""
     IN_DOUBT = "in_doubt"
-    """Its owner does not know for certain that it is: it answers nothing until it does."""
+    """The shard's owner does not know for certain that it is: it answers nothing until it does."""
     SILENT = "silent"
     FAILED = "failed"
-    """It cannot be loaded, or its store has stopped."""
+    """The shard cannot be loaded, or its store has stopped."""
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: NodeState = NodeState.SERVING
     version: str = ""
     formats: tuple[int, ...] = ()
-    """Of stored data, those that it can write."""
+    """The formats of stored data that it can write."""
     settings: str = ""
     """A digest of what all nodes must have alike."""
     since: datetime
@@ -69,7 +69,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why it does not serve; operators see it."""
     lease_seconds: float | None = None
-    """What is left of the owner's lease; null: it has the store for as long as it runs."""
+    """The time that is left of the owner's lease; null: it has the store for as long as it runs."""
 
 
 class NodeMap(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class RoundInDoubt(msgspec.Struct, frozen=True, kw_only=True):
     shard: Number
     """Whose view it is."""
     partitions: tuple[int, ...]
-    """Of home: those that it waits for. Of a shard that is prepared: those of its own that hold messages."""
+    """The partitions that home waits for; or, of a shard that is prepared, those of its own that hold messages."""
     home: Number
     """The partition that decides."""
     messages: Number
@@ -151,6 +151,6 @@ def not_drained(node: str, only: str) -> RestanteError:
 
 
 def all_doubts(parts: Iterable[RoundsInDoubt]) -> RoundsInDoubt:
-    """What several shards see, the oldest first."""
+    """The doubts of several shards, the oldest first."""
     found = [own for part in parts for own in part.rounds]
     return RoundsInDoubt(rounds=tuple(sorted(found, key=lambda own: (own.since, own.consignment, own.shard))))

@@ -30,7 +30,7 @@ class RoundPhase(Enum):
 
 
 class RoundRow(msgspec.Struct, frozen=True, array_like=True):
-    """What home has of the last round of a consignment."""
+    """The last round of a consignment, as home has it."""
 
     number: int
     phase: RoundPhase
@@ -38,7 +38,7 @@ class RoundRow(msgspec.Struct, frozen=True, array_like=True):
     """The partitions that have something to deliver."""
     decided_at: int = 0
     parts: tuple[Part, ...] = ()
-    """What the partitions promised."""
+    """The parts that the partitions promised."""
     applied: tuple[Numbered, ...] = ()
     """The partitions whose answers are recorded, with first and last number. First above last: nothing but duplicates."""
 
@@ -52,7 +52,7 @@ class RoundRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PreparedRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a partition holds for a round, or has applied of it and home may still ask for."""
+    """The mail that a partition holds for a round, or has applied of it and home may still ask for."""
 
     round: int
     batch: bytes
@@ -68,7 +68,7 @@ class PreparedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StagedPartRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a partition has of a parcel."""
+    """The part of a parcel that a partition has."""
 
     messages: int
     length: int
@@ -107,7 +107,7 @@ def next_round(before: RoundRow | None, partitions: Sequence[int]) -> RoundRow:
 
 
 def phase_for(row: RoundRow | None, number: int, partitions: Sequence[int]) -> RoundPhase:
-    """What a shard is told that asks what became of a round."""
+    """The phase that a shard is told when it asks what became of a round."""
     if row is None or row.number > number or row.phase is RoundPhase.ENDED:
         return RoundPhase.ENDED
     if row.phase is RoundPhase.DECIDED and not set(row.missing) & set(partitions):

@@ -34,7 +34,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class SourceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is stored of a source in a partition."""
+    """A source in a partition, as it is stored."""
 
     position: int
     stored_at: int
@@ -151,7 +151,7 @@ def decode_source(value: bytes) -> SourceRow:
 
 
 def row_after(row: SourceRow | None, position: int, messages: int, now: int) -> SourceRow:
-    """What is to be stored with messages up to a position."""
+    """The row to be stored with messages up to a position."""
     before = SourceRow(NO_POSITION, now) if row is None else row
     return SourceRow(max(before.position, position), now, before.messages + messages)
 

@@ -1,4 +1,4 @@
-"""What the hub says of sources."""
+"""Answers of the hub about sources."""
 
 from __future__ import annotations
 

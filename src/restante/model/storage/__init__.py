@@ -1,1 +1,1 @@
-"""What is stored and how it lies: segments, runs, heads, change records, keys."""
+"""Stored things and how they lie: segments, runs, heads, change records, keys."""

@@ -10,7 +10,7 @@ import numpy as np
 from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.rows import DRAWER
+from restante.model.storage.row_formats import DRAWER
 from restante.model.storage.run import Run, StoredSegment
 from restante.model.storage.segment import Segment, block_checks
 

@@ -14,7 +14,7 @@ from restante.model.storage.head import NumberRange
 
 
 class ChangeKind(Enum):
-    """What happened. The texts are part of the stored format and of the feed."""
+    """The kinds of changes. The texts are part of the stored format and of the feed."""
 
     COLLECTED = "collected"
     EXPIRED = "expired"

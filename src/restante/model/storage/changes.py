@@ -1,4 +1,4 @@
-"""What one commit does to the store: the only thing a store engine carries out.
+"""The changes of one commit: the only thing a store engine carries out.
 
 Keys are ordered byte strings inside (partition, space). Values are small. Blobs are immutable: written once,
 read in slices, deleted whole.

@@ -16,7 +16,8 @@ from restante.model.columns.text_ids import split
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import id_column, time_column
 from restante.model.storage.head import Numbers
-from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID, RecordArray, ids_of
+from restante.model.storage.row_formats import RecordArray
+from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID, ids_of
 
 
 @dataclass(frozen=True, slots=True)

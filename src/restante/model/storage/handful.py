@@ -15,14 +15,13 @@ from restante.errors import DataDamaged
 from restante.limits import ADDRESSES_REMEMBERED_MAX
 from restante.model.columns.hashing import combine_one, text_hash
 from restante.model.publishing.letter import Letter
-from restante.model.storage.rows import DRAWER, RECORD
-from restante.model.storage.segment import (
+from restante.model.storage.row_formats import DRAWER, RECORD
+from restante.model.storage.segment import Names, decode_names
+from restante.model.storage.segment_frame import (
     HEADER_BYTES,
     EncodedSegment,
-    Names,
     check_bytes,
     decode_header,
-    decode_names,
     encode_frame,
     front_length,
 )
@@ -90,7 +89,7 @@ _Row = tuple[bytes, int, int, int, int, int, int, int, bytes, bytes]
 """Id, expiry, time of publishing, place, weight, document type, media type, flags, data, properties."""
 
 _Drawer = tuple[int, int, bytes, int, int, list[_Row]]
-"""What is alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
+"""The values that are alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
 
 
 class Handful:
@@ -189,9 +188,9 @@ class Handful:
 def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, bytes]:
     """The directory's lines, the records, and the properties and data of all rows joined."""
     lines, records, contents, properties = list[bytes](), list[bytes](), list[bytes](), list[bytes]()
-    pack, start, more, at, text_end = _RECORD.pack, 0, 0, 0, 0
+    pack, pack_line, start, more, at, text_end = _RECORD.pack, _DRAWER.pack, 0, 0, 0, 0
     for recipient_hash, cabinet_hash, recipient, origin, kind, rows in drawers:
-        weights, expiry, published = 0, _LATEST, _LATEST
+        weights, expiry, published, place = 0, _LATEST, _LATEST, 0
         for own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, own in rows:
             length, size = len(data), len(own)
             records.append(
@@ -217,11 +216,27 @@ def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, byte
                 properties.append(own)
                 more += size
             weights += weight
+            # Written out, as every message comes by here.
             expiry = min(expiry, expires_at)
             published = min(published, published_at)
-        count, text_end = len(rows), text_end + len(recipient)
-        hashes, places = (recipient_hash, cabinet_hash), (rows[0][3], rows[-1][3])
-        lines.append(_DRAWER.pack(*hashes, weights, expiry, published, at, count, *places, text_end, origin, kind, 0))
+        count, text_end, first = len(rows), text_end + len(recipient), rows[0][3]
+        lines.append(
+            pack_line(
+                recipient_hash,
+                cabinet_hash,
+                weights,
+                expiry,
+                published,
+                at,
+                count,
+                first,
+                place,
+                text_end,
+                origin,
+                kind,
+                0,
+            )
+        )
         at += count
     return lines, records, b"".join(properties), b"".join(contents)
 

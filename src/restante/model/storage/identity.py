@@ -158,7 +158,7 @@ def _short(level: Known | StoredLevel) -> Known | None:
 
 
 def _outside(level: Known | StoredLevel, stored: StoredLevel) -> Known | StoredLevel | None:
-    """What a stored level does not cover of another one."""
+    """The part of a level that a stored one does not cover."""
     if level.last < stored.first or level.base > stored.last:
         return level
     if isinstance(level, StoredLevel):

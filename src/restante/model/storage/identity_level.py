@@ -127,7 +127,7 @@ class StoredLevel:
 
 
 class PartFront(NamedTuple):
-    """What the front of a part says."""
+    """The decoded front of a part."""
 
     bits: int
     first_bucket: int
@@ -206,7 +206,7 @@ def _shorts(fingerprint: Hashes, bits: int) -> NDArray[np.uint16]:
 
 
 def decode_front(front: bytes, place: PartRow) -> PartFront:
-    """What a front says; `DataDamaged` if it makes no sense, whatever the bytes are."""
+    """Decode a front; `DataDamaged` if it makes no sense, whatever the bytes are."""
     if len(front) < _HEADER_BYTES or front[:4] != _MAGIC:
         raise DataDamaged("A blob is no part of the identities: it does not begin as one.")
     _, version, reserved, check = _START.unpack_from(front)

@@ -7,15 +7,14 @@ order; tests hold both to that.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
-from restante.model.storage.rows import DRAWER, RECORD, RecordArray
-from restante.model.storage.segment import (
+from restante.model.storage.row_formats import DRAWER, RECORD
+from restante.model.storage.segment_frame import (
     HEADER_BYTES,
     EncodedSegment,
     check_bytes,
@@ -24,79 +23,50 @@ from restante.model.storage.segment import (
     front_length,
 )
 
-_DRAWER = struct.Struct("<QQQqqIIIIIIII")
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from restante.model.storage.row_formats import DrawerArray, RecordArray
+
 _LINE_BYTES = 72
 _RECORD_BYTES = 64
-assert _DRAWER.size == DRAWER.itemsize == _LINE_BYTES
+assert DRAWER.itemsize == _LINE_BYTES
 assert RECORD.itemsize == _RECORD_BYTES
-
-_Line = tuple[int, ...]
-_Key = tuple[int, int, bytes, int, int]
-"""Hashes of recipient and cabinet, recipient, origin and kind."""
 
 
 class _Parts:
     """The parts of some segments, one after the other."""
 
     def __init__(self) -> None:
-        self.drawers: dict[_Key, list[_Line]] = {}
-        """The lines of each cabinet, with rows and places as they are counted over all segments."""
+        self.lines: list[bytes] = []
+        self.texts: list[bytes] = []
         self.records: list[bytes] = []
         self.properties: list[bytes] = []
         self.data: list[bytes] = []
-        self.count = 0
-        self.counts: list[int] = []
-        self.properties_at: list[int] = []
-        self.data_at: list[int] = []
-        self._properties_end = self._data_end = 0
+        self.line_counts: list[int] = []
+        self.row_counts: list[int] = []
 
-    def add(self, content: bytes, names: bytes, shift: int) -> bool:
+    def add(self, content: bytes, names: bytes) -> bool:
         """The next segment; False if its names are others."""
         count, drawers, packed, texts, _, ledger, _, frame = decode_header(content)
-        if content[HEADER_BYTES : HEADER_BYTES + packed] != names:
+        checks_at, end = HEADER_BYTES + packed, frame + ledger
+        if content[HEADER_BYTES:checks_at] != names:
             return False
-        texts_at = frame + drawers * _LINE_BYTES
-        records_at, end = texts_at + texts, frame + ledger
-        checks = check_bytes(content[frame:end]) + check_bytes(content[end:])
-        if content[HEADER_BYTES + packed : HEADER_BYTES + packed + len(checks)] != checks:
+        data = content[end:]
+        checks = check_bytes(content[frame:end]) + check_bytes(data)
+        if content[checks_at : checks_at + len(checks)] != checks:
             raise DataDamaged("A segment is not as it was written.")
-        begin, rows, found = texts_at, self.count, self.drawers
-        for line in _DRAWER.iter_unpack(content[frame:texts_at]):
-            (
-                recipient_hash,
-                cabinet_hash,
-                weight,
-                expiry,
-                published,
-                row,
-                own,
-                first,
-                last,
-                text_end,
-                origin,
-                kind,
-                _,
-            ) = line
-            key = (recipient_hash, cabinet_hash, content[begin : texts_at + text_end], origin, kind)
-            begin = texts_at + text_end
-            lines = found.get(key)
-            if lines is None:
-                lines = found[key] = []
-            lines.append((weight, expiry, published, row + rows, own, first + shift, last + shift))
+        texts_at = frame + drawers * _LINE_BYTES
+        records_at = texts_at + texts
         properties_at = records_at + count * _RECORD_BYTES
+        self.lines.append(content[frame:texts_at])
+        self.texts.append(content[texts_at:records_at])
         self.records.append(content[records_at:properties_at])
-        self._lie(content[properties_at:end], content[end:])
-        self.counts.append(count)
-        self.count += count
-        return True
-
-    def _lie(self, properties: bytes, data: bytes) -> None:
-        self.properties.append(properties)
-        self.properties_at.append(self._properties_end)
-        self._properties_end += len(properties)
+        self.properties.append(content[properties_at:end])
         self.data.append(data)
-        self.data_at.append(self._data_end)
-        self._data_end += len(data)
+        self.line_counts.append(drawers)
+        self.row_counts.append(count)
+        return True
 
 
 def joined(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
@@ -107,73 +77,107 @@ def joined(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> Enco
     packed = decode_header(contents[0])[2]
     names = contents[0][HEADER_BYTES : HEADER_BYTES + packed]
     parts = _Parts()
-    for content, shift in zip(contents, shifts, strict=True):
-        if not parts.add(content, names, shift):
+    for content in contents:
+        if not parts.add(content, names):
             return None
-    drawers = sorted(parts.drawers.items())
-    if len({key[:2] for key, _ in drawers}) < len(drawers):
+    shift = np.array(shifts, np.uint32)
+    directory = _directory(parts, shift)
+    if directory is None:
         return None
-    lines, texts, order = _directory(drawers)
-    records, properties, data = _rows(parts, np.array(order, np.int64), np.array(shifts, np.uint32))
-    ledger = b"".join([*lines, texts, records.tobytes(), properties])
+    lines, texts, order = directory
+    records, properties, data = _rows(parts, order, shift)
+    ledger = b"".join([lines.tobytes(), texts, records.tobytes(), properties])
     lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
-    frame = encode_frame(parts.count, lengths, names, check_bytes(ledger) + check_bytes(data))
-    front = front_length(len(lines) * _LINE_BYTES + len(texts), len(ledger))
+    frame = encode_frame(len(records), lengths, names, check_bytes(ledger) + check_bytes(data))
+    front = front_length(lines.nbytes + len(texts), len(ledger))
     rest = (data,) if front == len(ledger) else (ledger[front:], data)
-    recipients = frozenset([key[0] for key, _ in drawers])
+    recipients = frozenset(lines["recipient_hash"].tolist())
     length = len(frame) + len(ledger) + len(data)
-    return EncodedSegment(group, parts.count, frame + ledger[:front], rest, length, recipients)
+    return EncodedSegment(group, len(records), frame + ledger[:front], rest, length, recipients)
 
 
-def _directory(drawers: Sequence[tuple[_Key, list[_Line]]]) -> tuple[list[bytes], bytes, list[int]]:
-    """The lines, the texts of the recipients, and of each row in its new order where it was."""
-    lines, texts, order = list[bytes](), bytearray(), list[int]()
-    for (recipient_hash, cabinet_hash, recipient, origin, kind), own in drawers:
-        weight, expiry, published, row, count, first, last = own[0]
-        at = len(order)
-        order.extend(range(row, row + count))
-        for more in own[1:]:
-            weight, expiry, published = weight + more[0], min(expiry, more[1]), min(published, more[2])
-            order.extend(range(more[3], more[3] + more[4]))
-            last = more[6]
-        texts += recipient
-        lines.append(
-            _DRAWER.pack(
-                recipient_hash,
-                cabinet_hash,
-                weight,
-                expiry,
-                published,
-                at,
-                len(order) - at,
-                first,
-                last,
-                len(texts),
-                origin,
-                kind,
-                0,
-            )
-        )
-    return lines, bytes(texts), order
+def _directory(parts: _Parts, shift: NDArray[np.uint32]) -> tuple[DrawerArray, bytes, NDArray[np.int64]] | None:
+    """The lines, the texts of the recipients, and of each row in its new order where it was; None if hashes collide."""
+    table = np.frombuffer(b"".join(parts.lines), DRAWER)
+    segment = np.repeat(np.arange(len(parts.lines)), parts.line_counts)
+    # Lines of one cabinet stay in the order of their segments.
+    order = np.lexsort((table["cabinet_hash"], table["recipient_hash"]))
+    lines, segment = table.view(f"V{_LINE_BYTES}")[order].view(DRAWER), segment[order]
+    first = np.flatnonzero(_begins(lines))
+    last = np.append(first[1:], len(lines)) - 1
+    texts = _texts(parts, table, order)
+    if not _are_alike(lines, texts, first):
+        return None
+    lines["first_place"] += shift[segment]
+    lines["last_place"] += shift[segment]
+    order = _expanded(lines["row"] + _before(parts.row_counts)[segment], lines["count"].astype(np.int64))
+    drawers, own = lines[first], [texts[line] for line in first.tolist()]
+    drawers["weight"] = np.add.reduceat(lines["weight"], first)
+    drawers["earliest_expiry"] = np.minimum.reduceat(lines["earliest_expiry"], first)
+    drawers["earliest_published"] = np.minimum.reduceat(lines["earliest_published"], first)
+    drawers["count"] = np.add.reduceat(lines["count"], first)
+    drawers["row"] = np.cumsum(drawers["count"]) - drawers["count"]
+    drawers["last_place"] = lines["last_place"][last]
+    drawers["recipient_end"] = np.cumsum([len(text) for text in own])
+    return drawers, b"".join(own), order
+
+
+def _begins(lines: DrawerArray) -> NDArray[np.bool_]:
+    """For each line whether it is of another cabinet than the one before it, by the hashes."""
+    begins = np.ones(len(lines), np.bool_)
+    recipient, cabinet = lines["recipient_hash"], lines["cabinet_hash"]
+    begins[1:] = (recipient[1:] != recipient[:-1]) | (cabinet[1:] != cabinet[:-1])
+    return begins
+
+
+def _texts(parts: _Parts, table: DrawerArray, order: NDArray[np.int64]) -> list[bytes]:
+    """The recipients of the lines, in this order."""
+    begins, counts = _before([len(texts) for texts in parts.texts]), np.array(parts.line_counts)
+    end = table["recipient_end"] + np.repeat(begins, counts)
+    start = np.empty_like(end)
+    start[1:] = end[:-1]
+    start[np.cumsum(counts) - counts] = begins
+    content = b"".join(parts.texts)
+    return [content[at:until] for at, until in zip(start[order].tolist(), end[order].tolist(), strict=True)]
+
+
+def _are_alike(lines: DrawerArray, texts: list[bytes], first: NDArray[np.int64]) -> bool:
+    """Whether lines with the same hashes are of one cabinet: then the hashes do not collide."""
+    head = np.repeat(first, np.diff(first, append=len(lines)))
+    same = (lines["origin"] == lines["origin"][head]) & (lines["kind"] == lines["kind"][head])
+    return bool(same.all()) and texts == [texts[line] for line in head.tolist()]
+
+
+def _before(lengths: Sequence[int]) -> NDArray[np.int64]:
+    """How much there is before each, where all lie one after the other."""
+    own = np.array(lengths, np.int64)
+    return np.cumsum(own) - own
+
+
+def _expanded(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """start, start + 1, … of each count, one after another."""
+    ends = np.cumsum(counts)
+    steps: NDArray[np.int64] = np.arange(ends[-1])
+    steps += np.repeat(starts - (ends - counts), counts)
+    return steps
 
 
 def _rows(parts: _Parts, order: NDArray[np.int64], shifts: NDArray[np.uint32]) -> tuple[RecordArray, bytes, bytes]:
     """The records in their new order, and their properties and data joined."""
-    segment = np.repeat(np.arange(len(parts.counts)), parts.counts)[order]
-    records = np.frombuffer(b"".join(parts.records), RECORD)[order]
+    segment = np.repeat(np.arange(len(parts.row_counts)), parts.row_counts)[order]
+    records = np.frombuffer(b"".join(parts.records), f"V{_RECORD_BYTES}")[order].view(RECORD)
     records["place"] += shifts[segment]
-    data = _moved(records, "data", b"".join(parts.data), np.array(parts.data_at, np.int64)[segment])
-    properties = _moved(
-        records, "properties", b"".join(parts.properties), np.array(parts.properties_at, np.int64)[segment]
-    )
+    data = _moved(records, "data", parts.data, segment)
+    properties = _moved(records, "properties", parts.properties, segment)
     return records, properties, data
 
 
-def _moved(records: RecordArray, what: str, content: bytes, base: NDArray[np.int64]) -> bytes:
+def _moved(records: RecordArray, what: str, contents: Sequence[bytes], segment: NDArray[Any]) -> bytes:
     """Copy the bytes of each record one after the other, and write into the records where they lie now."""
-    length = records[f"{what}_length"].astype(np.int64)
-    start = records[f"{what}_start"] + base
-    records[f"{what}_start"] = np.cumsum(length) - length
+    content = b"".join(contents)
     if not content:
         return b""
+    length = records[f"{what}_length"].astype(np.int64)
+    start = records[f"{what}_start"] + _before([len(own) for own in contents])[segment]
+    records[f"{what}_start"] = np.cumsum(length) - length
     return b"".join([content[at:end] for at, end in zip(start.tolist(), (start + length).tolist(), strict=True)])

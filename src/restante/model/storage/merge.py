@@ -20,7 +20,8 @@ from restante.model.columns.texts import Texts
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import Cabinets, StoredRows, cabinet_ranks, lay_out, sort_rows, take_rows
 from restante.model.storage.run import Run, StoredSegment
-from restante.model.storage.segment import EncodedSegment, encode
+from restante.model.storage.segment import encode
+from restante.model.storage.segment_frame import EncodedSegment
 
 
 class DrawerStretch(NamedTuple):

@@ -18,44 +18,7 @@ from restante import limits
 from restante.model.columns.arrow import column_of
 from restante.model.columns.hashing import Hashes, combine, text_hashes, text_lengths
 from restante.model.columns.texts import Texts
-
-RECORD = np.dtype(
-    [
-        ("id", "<u8", (2,)),
-        ("expires_at", "<i8"),
-        ("published_at", "<i8"),
-        ("place", "<u4"),
-        ("weight", "<i4"),
-        ("data_start", "<u4"),
-        ("data_length", "<u4"),
-        ("properties_start", "<u4"),
-        ("document_type", "<u4"),
-        ("media_type", "<u4"),
-        ("properties_length", "<u2"),
-        ("flags", "u1"),
-        ("reserved", "u1"),
-    ]
-)
-"""The fixed part of a message. Its sequence number is the first number of its run + place."""
-
-DRAWER = np.dtype(
-    [
-        ("recipient_hash", "<u8"),
-        ("cabinet_hash", "<u8"),
-        ("weight", "<u8"),
-        ("earliest_expiry", "<i8"),
-        ("earliest_published", "<i8"),
-        ("row", "<u4"),
-        ("count", "<u4"),
-        ("first_place", "<u4"),
-        ("last_place", "<u4"),
-        ("recipient_end", "<u4"),
-        ("origin", "<u4"),
-        ("kind", "<u4"),
-        ("reserved", "<u4"),
-    ]
-)
-"""The directory's line about one drawer; its recipient's text ends at `recipient_end` and begins where the last ended."""
+from restante.model.storage.row_formats import DRAWER, RECORD, RecordArray
 
 _ID_ONLY = np.dtype({"names": ["id"], "formats": ["V16"], "offsets": [0], "itemsize": 64})
 
@@ -64,12 +27,6 @@ INLINE = 2
 MADE_ID = 4
 TEXT_ID = 8
 """The properties begin with an id that is no UUID."""
-
-assert RECORD.itemsize == 64
-assert DRAWER.itemsize == 72
-
-RecordArray = NDArray[np.void]
-DrawerArray = NDArray[np.void]
 
 
 def ids_of(records: RecordArray) -> NDArray[np.uint64]:
@@ -216,11 +173,11 @@ def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers
 
 
 FEW_NAMES = 64
-"""So few names are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
+"""The number of names that are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
 
 
 def row_bytes(rows: StoredRows) -> NDArray[np.int64]:
-    """What each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
+    """The bytes that each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
     records, cabinets = rows.records, rows.cabinets
     recipients = text_lengths(cabinets.recipient)[rows.cabinet]
     sizes: NDArray[np.int64] = records["data_length"].astype(np.int64) + records["properties_length"] + recipients

@@ -63,7 +63,8 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def length(self) -> int:
-        return sum([segment.length for segment in self.segments])
+        segments = self.segments
+        return segments[0].length if len(segments) == 1 else sum([segment.length for segment in segments])
 
 
 _TINY_BYTES = 16 * limits.KIB
@@ -139,10 +140,18 @@ class StoredSegment:
 class Run:
     """A run in the catalog."""
 
-    __slots__ = ("_first_hash", "recipients", "row", "segments")
+    __slots__ = ("_first_hash", "content", "recipients", "row", "segments")
 
-    def __init__(self, row: RunRow, segments: tuple[StoredSegment, ...], recipients: frozenset[int] | None) -> None:
+    def __init__(
+        self,
+        row: RunRow,
+        segments: tuple[StoredSegment, ...],
+        recipients: frozenset[int] | None,
+        content: bytes | None = None,
+    ) -> None:
         self.row = row
+        self.content = content
+        """All bytes of a run that is tiny and new: filing will want them soon."""
         self.segments = segments
         self.recipients = recipients
         """The hashes of all its recipients, if they are few and known; None: ask its directories."""

@@ -13,33 +13,30 @@ in that block. The frame has a checksum of its own: it is small, and everything 
 from __future__ import annotations
 
 import itertools
-import struct
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import xxhash
 from numpy.typing import NDArray
 
-from restante.errors import DataDamaged, FormatUnsupported
+from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.columns.arrow import bytes_of, column_of, content_of, offsets_of, strings, strings_of
 from restante.model.columns.hashing import Hashes, text_offsets
 from restante.model.storage.changes import Buffer
-from restante.model.storage.rows import DRAWER, FEW_NAMES, RECORD, DrawerArray, Drawers, RecordArray
-
-FORMAT_VERSION = 1
-_MAGIC = b"RSTN"
-_NUMBERS = struct.Struct("<8I")
-_START = struct.Struct("<4sHHQ")
-_HEADER = struct.Struct("<4sHHQ8I")
-"""Magic, version, reserved, checksum of the rest of the frame, then rows, drawers, names, texts, properties, ledger and
-data lengths, and the length of the frame."""
-HEADER_BYTES = _HEADER.size
-"""The names begin here."""
-assert _START.size + _NUMBERS.size == HEADER_BYTES
+from restante.model.storage.row_formats import DRAWER, RECORD, DrawerArray, RecordArray
+from restante.model.storage.rows import FEW_NAMES, Drawers
+from restante.model.storage.segment_frame import (
+    HEADER_BYTES,
+    EncodedSegment,
+    block_sums,
+    check_bytes,
+    decode_header,
+    encode_frame,
+    front_length,
+)
 
 
 class Area(Enum):
@@ -56,25 +53,9 @@ class Names(msgspec.Struct, frozen=True, array_like=True):
     media_types: list[str]
 
 
-class EncodedSegment(msgspec.Struct, frozen=True):
-    """A segment ready to be written: its parts in order, of which the first are the front."""
-
-    group: int
-    rows: int
-    front: bytes
-    rest: tuple[Buffer, ...]
-    length: int
-    recipients: frozenset[int] | None = None
-    """The hashes of all its recipients, if they are few."""
-
-    @property
-    def parts(self) -> tuple[Buffer, ...]:
-        return (self.front, *self.rest)
-
-
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What is known of a stored segment from its front."""
+    """A stored segment, as far as its front tells."""
 
     rows: int
     frame_length: int
@@ -100,7 +81,7 @@ class Segment:
         return self.ledger_length if area is Area.LEDGER else self.data_length
 
     def block_range(self, area: Area, start: int, stop: int) -> tuple[int, int, int, int]:
-        """What to read for bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
+        """The range to read for bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
         first, last = start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)
         begin = self.frame_length + (self.ledger_length if area is Area.DATA else 0)
         end = min(last * BLOCK_BYTES, self._length(area))
@@ -138,13 +119,7 @@ class Segment:
 
 def block_checks(content: Buffer) -> NDArray[np.uint64]:
     """The checksum of each block."""
-    return np.array(_block_sums(content), np.uint64)
-
-
-def _block_sums(content: Buffer) -> list[int]:
-    view = memoryview(content).cast("B")
-    digest = xxhash.xxh3_64_intdigest
-    return [digest(view[at : at + BLOCK_BYTES]) for at in range(0, len(view), BLOCK_BYTES)]
+    return np.array(block_sums(content), np.uint64)
 
 
 def encode(laid: Drawers) -> list[EncodedSegment]:
@@ -210,14 +185,6 @@ def _encode_one(
     return EncodedSegment(group, len(records), frame + ledger[:front], rest, len(frame) + len(ledger) + len(data))
 
 
-def check_bytes(content: Buffer) -> bytes:
-    """The checksums of the blocks as they are written."""
-    if 0 < len(content) <= BLOCK_BYTES and type(content) is bytes:
-        return xxhash.xxh3_64_intdigest(content).to_bytes(8, "little")
-    sums = _block_sums(content)
-    return struct.pack(f"<{len(sums)}Q", *sums)
-
-
 def _bytes(table: NDArray[np.void]) -> memoryview:
     """The bytes of a table, without a copy."""
     return table.view(np.uint8).data.cast("B")
@@ -262,23 +229,13 @@ def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> l
     return strings_of(values.take(column_of(used)))
 
 
-def encode_frame(rows: int, lengths: tuple[int, int, int, int, int], names: bytes, checks: bytes) -> bytes:
-    """The frame of so many rows. The lengths are those of drawers, texts, properties, ledger and data."""
-    drawers, texts, properties, ledger, data = lengths
-    length = HEADER_BYTES + len(names) + len(checks)
-    length += -length % 16
-    numbers = _NUMBERS.pack(rows, drawers, len(names), texts, properties, ledger, data, length)
-    tail = (numbers + names + checks).ljust(length - _START.size, b"\0")
-    return _START.pack(_MAGIC, FORMAT_VERSION, 0, xxhash.xxh3_64_intdigest(tail)) + tail
-
-
 def decode(front: bytes, *, trusted: bool = False) -> Segment:
     """The segment whose front this is; `DataDamaged` if it makes no sense, whatever the bytes are.
 
     What this process has just encoded is `trusted`: its checksums need not be computed again.
     """
     rows, drawers, packed, texts, properties, ledger, data, frame = decode_header(front)
-    texts_at, at = drawers * DRAWER.itemsize, _HEADER.size + packed
+    texts_at, at = drawers * DRAWER.itemsize, HEADER_BYTES + packed
     records_at = texts_at + texts
     blocks = -(-ledger // BLOCK_BYTES) + -(-data // BLOCK_BYTES)
     expected = records_at + rows * RECORD.itemsize + properties
@@ -289,7 +246,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
     damaged = None if trusted else _damaged_drawers(memoryview(front)[frame:], checks, lines, texts_at)
     if damaged is not None:
         lines = _without_damage(lines, damaged)
-    names = decode_names(front[_HEADER.size : at])
+    names = decode_names(front[HEADER_BYTES:at])
     if not trusted:
         _check_lines(lines, names, rows, texts)
     ends = np.append(np.zeros(1, np.int32), lines["recipient_end"].astype(np.int32))
@@ -316,7 +273,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
 
 
 def unreadable(rows: int) -> Segment:
-    """What stands in the place of a segment whose front makes no sense: one damaged drawer, of any recipient."""
+    """The segment that stands in the place of one whose front makes no sense: one damaged drawer, of any recipient."""
     lines, empty = np.zeros(1, DRAWER), memoryview(b"")
     names, texts = Names([""], [""], [], []), strings(np.zeros(2, np.int32), b"")
     checks, damaged = np.zeros(0, np.uint64), np.ones(1, np.bool_)
@@ -328,24 +285,6 @@ def _check_texts(texts: pa.StringArray) -> None:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:
         raise DataDamaged("A segment's texts make no sense.") from error
-
-
-def front_length(records_at: int, ledger: int) -> int:
-    """How much of the ledger the front holds: the directory, up to the end of its last block, to verify it."""
-    return min(-(-records_at // BLOCK_BYTES) * BLOCK_BYTES, ledger)
-
-
-def decode_header(front: bytes) -> tuple[int, ...]:
-    """Rows, drawers, lengths of names, texts, properties, ledger, data and frame; its checksum has been verified."""
-    if len(front) < _HEADER.size or front[:4] != _MAGIC:
-        raise DataDamaged("A blob is no segment: it does not begin as one.")
-    _, version, reserved, check, *numbers = _HEADER.unpack_from(front)
-    if version != FORMAT_VERSION:
-        raise FormatUnsupported(f"A segment has format version {version}; this program knows {FORMAT_VERSION}.")
-    frame = numbers[-1]
-    if reserved or frame > len(front) or xxhash.xxh3_64_intdigest(front[_START.size : frame]) != check:
-        raise DataDamaged("A segment's frame fails its checksum: none of its drawers can be read.")
-    return tuple(numbers)
 
 
 def decode_names(packed: bytes) -> Names:

@@ -41,7 +41,7 @@ class WorkAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ActionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one read of a partition gave."""
+    """The actions that one read of a partition gave."""
 
     partition: int
     generation: int

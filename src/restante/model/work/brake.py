@@ -13,7 +13,7 @@ from restante.model.work.rules import BRAKE_THINGS
 
 
 class Brake:
-    """Of one partition."""
+    """The brake of one partition."""
 
     __slots__ = ("_failing",)
 

@@ -175,7 +175,7 @@ class WorkCore:
         ]
 
     def page(self, page: ActionPage, now: float) -> None:
-        """What a read gave. That of another generation, and what was read before, is passed by."""
+        """Take the page of a read. One of another generation, and what was read before, is passed by."""
         work = self._partitions.get(page.partition)
         if work is None or work.generation != page.generation:
             return
@@ -462,7 +462,7 @@ class WorkCore:
             del self._partitions[work.number]
 
     def report_failed(self, report: OutcomeReport, now: float) -> None:
-        """It was refused, or nobody knows whether it was taken: it is made again, the same."""
+        """Note that a report was refused, or that nobody knows whether it was taken: it is made again, the same."""
         work = self._work_of(report)
         if work is not None:
             work.report_failed(now)

@@ -1,4 +1,4 @@
-"""What a worker counts, by the names that its app declares; all others are one."""
+"""Counts of a worker, by the names that its app declares; all others are one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN_NAMES_MAX = 100
 
 @dataclass(slots=True)
 class ActionCounts:
-    """Of one action."""
+    """The counts of one action."""
 
     begun: int = 0
     done: int = 0
@@ -26,12 +26,12 @@ class ActionCounts:
     """From acceptance to the first attempt, all together."""
     queued: int = 0
     do_seconds: float = 0.0
-    """Of the attempts, all together."""
+    """The time of the attempts, all together."""
 
 
 @dataclass(slots=True)
 class WorkCounts:
-    """Of one worker."""
+    """The counts of one worker."""
 
     actions: dict[str, ActionCounts] = field(default_factory=dict)
     health_checks: int = 0

@@ -13,7 +13,7 @@ class EntryState(Enum):
 
     OPEN = 1
     DECIDED = 2
-    """It has an outcome, which is not reported yet."""
+    """The action has an outcome, which is not reported yet."""
     REPORTING = 3
     SETTLED = 4
     """The hub has its outcome, or it needs none."""
@@ -34,7 +34,7 @@ class WorkEntry:
 
 
 class ThingState(Enum):
-    """What a thing does: only the first of its actions is ever tried."""
+    """The states of a thing: only the first of its actions is ever tried."""
 
     READY = 1
     RUNNING = 2
@@ -48,7 +48,7 @@ class ThingState(Enum):
 
 
 class WorkThing:
-    """What actions concern: they are done one after another."""
+    """A thing that actions concern: they are done one after another."""
 
     __slots__ = ("due_at", "key", "queue", "state")
 

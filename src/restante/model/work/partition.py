@@ -32,7 +32,7 @@ class PartitionWork:
         self.number = number
         self.generation = generation
         self.position = position
-        """As the hub has it."""
+        """The position as the hub has it."""
         self.read = position
         """Up to where it was read."""
         self._doubtful_upto: int | None = None
@@ -45,7 +45,7 @@ class PartitionWork:
         """Numbers of actions whose attempts do not end: with one of them it is never released."""
         self.brake = Brake()
         self.things: dict[str, WorkThing] = {}
-        """Those that have open actions."""
+        """The things that have open actions."""
         self.ready: deque[WorkThing] = deque()
         self.hub_ahead = -math.inf
         """The hub's time less the worker's monotonic one."""
@@ -100,7 +100,7 @@ class PartitionWork:
         return thing
 
     def _key(self, concerns: str) -> str:
-        """What is done one after another: the actions of a thing, or all of the partition."""
+        """The key of what is done one after another: the actions of a thing, or all of the partition."""
         return concerns if self._policy.order == "thing" else ""
 
     # Things
@@ -261,7 +261,7 @@ class PartitionWork:
         return report.release
 
     def report_failed(self, now: float) -> None:
-        """Nothing has moved: it is made again."""
+        """Note that nothing has moved: the report is made again."""
         assert self._report is not None, "only a report that was made can fail"
         self._report_failures += 1
         pause = back_off(self._report_failures, first=_REPEAT_SECONDS, longest=_REPEAT_SECONDS_MAX)

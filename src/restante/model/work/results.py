@@ -15,7 +15,7 @@ class AttemptDone(msgspec.Struct, frozen=True, kw_only=True):
     """The handler did it."""
 
     result: bytes | None = None
-    """What it returned, as JSON."""
+    """The value that it returned, as JSON."""
     location: str | None = None
 
 
@@ -48,7 +48,7 @@ AttemptResult = AttemptDone | AttemptPassing | AttemptRefused | AttemptFailed | 
 
 
 class OutcomeState(Enum):
-    """What became of an action; the first one is not final."""
+    """The outcomes of an action; the first one is not final."""
 
     UNDER_WAY = "under_way"
     DONE = "done"
@@ -65,13 +65,13 @@ class WorkProblem(msgspec.Struct, frozen=True):
 
 
 class WorkOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is reported of one action."""
+    """The outcome of one action, as it is reported."""
 
     sequence_number: int
     state: OutcomeState
     attempts: int
     result: bytes | None = None
-    """What its handler returned, as JSON."""
+    """The value that its handler returned, as JSON."""
     location: str | None = None
     problem: WorkProblem | None = None
     next_attempt_at: float | None = None
@@ -90,7 +90,7 @@ def problem_of(code: str, detail: str) -> WorkProblem:
 
 
 class OutcomeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker reports of a partition in one call, which is taken whole or not at all."""
+    """The report of a worker about a partition in one call, which is taken whole or not at all."""
 
     partition: int
     generation: int

@@ -1,4 +1,4 @@
-"""What an app says of its actions, and the bounds of a worker."""
+"""Rules of an app for its actions, and the bounds of a worker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ JITTER = 0.1
 """A wait is longer by up to this share of it, so that what failed together is not tried again together."""
 TIMEOUT_SECONDS = 300.0
 READ_AHEAD_MAX = 10_000
-"""So many actions are read beyond the position; then the partition waits."""
+"""The number of actions that are read beyond the position; then the partition waits."""
 BRAKE_THINGS = 5
 GATHER_SECONDS = 0.005
 POSITION_SECONDS = 10.0
 REPORT_OUTCOMES_MAX = 900
 """With results of 64 KiB each, a report stays below 64 MiB."""
 DOUBTFUL_ATTEMPTS_MAX = 256
-"""Of each partition, so many attempts at what lay there when the worker got it are named to the hub before they begin."""
+"""The number of attempts, of each partition, at what lay there when the worker got it, that are named to the hub before they begin."""
 RESULT_BYTES_MAX = 64 * 1024
 PROBLEM_BYTES_MAX = 8 * 1024
 
@@ -39,7 +39,7 @@ class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
     """Before the n-th retry n times so long."""
     timeout_seconds: float = TIMEOUT_SECONDS
     after_poison: AfterPoison = "go_on"
-    """What becomes of the later actions of a thing of which one could not be done."""
+    """The choice for the later actions of a thing of which one could not be done."""
     max_per_second: float | None = None
 
     def pause(self, retry: int, chance: float) -> float:
@@ -53,7 +53,7 @@ class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     order: WorkOrder = "thing"
     concurrency: int = CONCURRENCY
     undeclared: Literal["fail", "poison"] = "fail"
-    """What becomes of an action whose name no group declared."""
+    """The choice for an action whose name no group declared."""
     read_ahead: int = READ_AHEAD_MAX
     gather_seconds: float = GATHER_SECONDS
     position_seconds: float = POSITION_SECONDS

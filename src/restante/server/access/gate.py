@@ -33,7 +33,7 @@ class Gate:
         self._tokens = tokens
         self._optional = optional
         self._told = ""
-        """What the log was told last that is wrong with the tokens."""
+        """The problem with the tokens that the log was told last."""
 
     @property
     def open(self) -> bool:
@@ -43,6 +43,10 @@ class Gate:
         if self._optional and not self._tokens.surely_none() and self._looked(self._tokens.any):
             self._optional = False
         return self._optional
+
+    def lets_all_in(self, now: float) -> bool:
+        """Whether nobody is asked for a token, as far as that is known without a look; by the monotonic clock."""
+        return self._tokens is None or (self._optional and self._tokens.surely_none(now))
 
     @property
     def tokens(self) -> TokenFile | None:
@@ -66,7 +70,7 @@ class Gate:
     def admit(
         self, authorization: str | None, roles: frozenset[Role], recipient: str | None, group: str | None = None
     ) -> Grant:
-        """What the caller may do; refused if that is not what it takes."""
+        """The grant of the caller; refused if that is not what it takes."""
         if self.open:
             return EVERYTHING
         grant = self.grant(authorization)
@@ -87,7 +91,7 @@ class Gate:
         return found
 
     def _looked(self, look: Callable[[], T]) -> T:
-        """What the tokens say. If they cannot be read, the log says why, and callers that nobody is let in."""
+        """The tokens. If they cannot be read, the log says why, and callers that nobody is let in."""
         try:
             return look()
         except RestanteError as error:

@@ -1,6 +1,6 @@
 """The secret that signs calls to origins which have none of their own, in the file `origins.secret` of a data folder.
 
-It is made when it is first needed, and stays. Whoever can read the data folder can read it; nobody else can.
+It is made when it is first needed, and stays. Those who can read the data folder can read it; nobody else can.
 """
 
 from __future__ import annotations

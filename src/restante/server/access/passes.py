@@ -1,6 +1,6 @@
 """The grants of connections that last: looked at again when tokens change, and when one expires.
 
-Whoever waits, listens or goes on publishing holds a pass. Several times a second the hub looks whether the file of
+A caller that waits, listens or goes on publishing holds a pass. Several times a second the hub looks whether the file of
 tokens is another one, which is cheap; only then, or at the moment that a token expires, are the passes checked. So what
 is revoked ends within a second, also where nothing is sent.
 """
@@ -25,7 +25,7 @@ _AT_ONCE = 128
 
 
 class Pass:
-    """What one connection was let in with, as long as it lasts. Used from the event loop only."""
+    """The grant that one connection was let in with, as long as it lasts. Used from the event loop only."""
 
     __slots__ = ("_authorization", "_gate", "_group", "_recipient", "_roles", "grant", "lost")
 

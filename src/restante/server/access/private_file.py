@@ -31,7 +31,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def content_of(path: Path, *, bytes_max: int) -> bytes | None:
-    """What is in it; None when there is no file."""
+    """The content of the file; None when there is no file."""
     with _translated(path):
         try:
             with path.open("rb") as file:

@@ -18,7 +18,7 @@ _PREFIX = "rsttk_"
 
 
 class Ticket(NamedTuple):
-    """What a ticket stands for."""
+    """The grant that a ticket stands for."""
 
     authorization: str | None
     """The header of the token; None at a hub that asks for none."""

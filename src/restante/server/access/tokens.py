@@ -98,7 +98,7 @@ class TokenFile:
         self._ever = False
         """Whether there were tokens at any time."""
         self._problem: tuple[type[RestanteError], str] | None = None
-        """What kept the file from being read when it was looked at last."""
+        """The problem that kept the file from being read when it was looked at last."""
 
     @property
     def path(self) -> Path:
@@ -159,9 +159,10 @@ class TokenFile:
         self._current()
         return self._ever
 
-    def surely_none(self) -> bool:
-        """Whether no token was ever made here, as of a look within the last second."""
-        return not self._ever and self._problem is None and self._monotonic() - self._looked_at < _LOOK_SECONDS
+    def surely_none(self, now: float | None = None) -> bool:
+        """Whether no token was ever made here, as of a look within the last second before now."""
+        asked_at = self._monotonic() if now is None else now
+        return not self._ever and self._problem is None and asked_at - self._looked_at < _LOOK_SECONDS
 
     def version(self) -> Hashable:
         """Another value when the file has changed; None when it is not there."""
@@ -169,7 +170,7 @@ class TokenFile:
         return self._stamp
 
     def grant_of(self, bearer: str, now: float) -> Grant | None:
-        """What the bearer of a token may do at a moment (seconds since 1970 UTC); None if it is worth nothing."""
+        """The grant of the bearer of a token at a moment (seconds since 1970 UTC); None if the token is worth nothing."""
         shape = _shape.fullmatch(bearer)
         known = self._current().get(shape[1]) if shape is not None else None
         if known is None or not hmac.compare_digest(known.token.sha256, _digest(bearer)):
@@ -177,7 +178,7 @@ class TokenFile:
         return known.grant if known.token.state(datetime.fromtimestamp(now, UTC)) == "valid" else None
 
     def _current(self, *, at_once: bool = False) -> Mapping[str, _Known]:
-        """What the file says, read again if it was changed; looked at once a second."""
+        """The tokens of the file, read again if it was changed; looked at once a second."""
         with self._lock:
             if at_once or self._monotonic() - self._looked_at >= _LOOK_SECONDS:
                 self._look()

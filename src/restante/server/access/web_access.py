@@ -41,9 +41,9 @@ EXPOSED = (
     "Restante-As-Of",
     "Retry-After",
 )
-"""What a page of a listed origin may read of an answer, besides what every page may."""
+"""The headers that a page of a listed origin may read of an answer, besides those that every page may."""
 _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
-"""What a browser says in `Sec-Fetch-Site` when another page sent it; another port of this machine is the same site."""
+"""The words of a browser in `Sec-Fetch-Site` when another page sent it; another port of this machine is the same site."""
 _DATA = b"/v1/"
 _METHODS = b"GET, POST, PUT, DELETE"
 """The methods of all routes."""
@@ -97,7 +97,7 @@ class WebAccess:
         return not self._origins and host is not None and self._answers_to(host)
 
     def preflight(self, exchange: Exchange) -> Headers | None:
-        """What a page of a listed origin may send, if a browser asks for that."""
+        """The answer to a browser that asks what a page of a listed origin may send."""
         asked = exchange.raw(b"access-control-request-method")
         if asked is None or not self._lists(exchange.raw(b"origin")):
             return None
@@ -147,7 +147,7 @@ def _shown(header: bytes | None) -> str:
 
 
 class CarriedAccess(WebAccess):
-    """Of what a door passes on: it has judged the `Host`, which names a node, and not always this one."""
+    """The access of what a door passes on: it has judged the `Host`, which names a node, and not always this one."""
 
     def _judged(self, host: bytes) -> bool:
         del host

@@ -56,7 +56,7 @@ _BETTER: dict[type[msgspec.Struct], dict[str, Schema]] = {
     live.Send: {"message": _SENT},
     live.Collect: {"sequence_number": _NUMBER},
 }
-"""What the code does not say by the types of its fields."""
+"""The schemas of fields whose types in the code do not say enough."""
 
 
 def _schemas() -> dict[type[msgspec.Struct], Schema]:

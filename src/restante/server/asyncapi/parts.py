@@ -1,4 +1,4 @@
-"""What the description of a channel is made of."""
+"""Parts of the description of a channel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from restante.wire.live import Disconnected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameShape:
-    """What one side may say: its name here, what it means, its shape, and how it looks."""
+    """A frame that one side may send: its name here, what it means, its shape, and how it looks."""
 
     name: str
     text: str
@@ -40,8 +40,8 @@ class SocketChannel:
     text: str
     frames: tuple[FrameShape, ...]
     said: tuple[Saying, ...]
-    """What the hub says without being asked."""
+    """The frames that the hub sends without being asked."""
     heard: tuple[Saying, ...]
-    """What a client may say."""
+    """The frames that a client may send."""
     parameters: tuple[Parameter, ...] = ()
     close_codes: Mapping[Disconnected, int] | Mapping[str, int] = field(default_factory=dict)

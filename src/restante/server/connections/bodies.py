@@ -43,7 +43,7 @@ _nothing_decoder = msgspec.json.Decoder(Nothing)
 
 
 def length_of(exchange: Exchange, *, limit: int) -> int | None:
-    """What the client says how long the body is; too long is refused before a byte of it is read."""
+    """The length of the body by the client's word; too long is refused before a byte of it is read."""
     text = exchange.header(b"content-length")
     if text is None:
         return None
@@ -110,7 +110,7 @@ async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Ask
 
 
 def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
-    """What a JSON body says. What is wrong with it is named."""
+    """The value of a JSON body. What is wrong with it is named."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -189,10 +189,15 @@ async def send_pieces(
     await stream(desk, exchange, pieces, media_type=media_type, headers=headers)
 
 
-async def send_arrow(desk: Desk, exchange: Exchange, table: pa.Table, *, headers: Headers = ()) -> None:
-    """The table as an Arrow stream: its length is known, so it goes out without another copy."""
+async def send_arrow(
+    desk: Desk, exchange: Exchange, table: pa.Table, *, made: memoryview | None = None, headers: Headers = ()
+) -> None:
+    """The table as an Arrow stream: its length is known, so it goes out without another copy. It may be `made` already."""
     small = is_small(table)
-    body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
+    if made is not None:
+        body = made
+    else:
+        body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
     if accepted_encoding(exchange.header(b"accept-encoding")) is None:
         await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)
         return

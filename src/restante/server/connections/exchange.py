@@ -67,7 +67,7 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         self.place: dict[str, str] = {}
-        """What stands in the path in place of the names of its route."""
+        """The parts of the path in place of the names of its route."""
         self.status = 0
         self.code = ""
         """The code of the problem that was the answer."""
@@ -246,7 +246,7 @@ class Exchange:
     # A web socket
 
     async def receive_event(self) -> Event:
-        """What comes next over a web socket."""
+        """The next event of a web socket."""
         event = await self._receive()
         own = self.scope.get("restante.socket")
         if own is not None:

@@ -1,4 +1,4 @@
-"""What a frame of the pipelined link has to wait for, so that frames are stored in the order sent.
+"""The order of frames of the pipelined link: what each has to wait for, so that they are stored in the order sent.
 
 A commit may put numbered frames of a producer group off that wait behind another of theirs. So frames of the same group
 may follow each other without a pause; but another one could overtake those that wait. It goes into the queue when they

@@ -62,6 +62,7 @@ class _Pipeline:
         self._barrier: asyncio.Task[None] | None = None
         """A large publish that the next frame has to wait for."""
         self._order = FrameOrder()
+        self._link = desk.link.in_order()
 
     async def run(self) -> None:
         drained = asyncio.ensure_future(self._desk.draining.wait())
@@ -146,8 +147,7 @@ class _Pipeline:
         started = time.perf_counter()
         try:
             with room:
-                link = self._desk.link_of(self._held.grant)
-                receipt = await link.call(Publish(sent, *label))
+                receipt = await self._link.on_behalf_of(self._held.grant).call(Publish(sent, *label))
         except RestanteError as error:
             await self._refuse(number, error)
             return

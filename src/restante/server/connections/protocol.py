@@ -38,7 +38,7 @@ SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
 _SHORT_ANSWERS_MAX = 64
-"""So many answers of one connection are waited for; a client that sends more before it is answered is not read from meanwhile."""
+"""The number of answers of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -76,7 +76,7 @@ class HttpConnection(HttpToolsProtocol):
         self._admitted: AdmittedRequest | None = None
         """A request that goes the short way, until it has come whole."""
         self._short_body = b""
-        """What has come of the body of a request that goes the short way."""
+        """The body of a request that goes the short way, as far as it has come."""
         self._short_answers: deque[ShortAnswer] = deque()
         """The answers of requests that went past the application, in the order of the requests; an answer that is not there yet is waited for."""
         self._last_was_short = False
@@ -100,7 +100,7 @@ class HttpConnection(HttpToolsProtocol):
         self._last = self.loop.time()
         if self._refused or self._closes or self._bare.is_closing():
             return
-        if self._known_heads and not self._within and self._goes_as_before(data):
+        if self._known_heads.any and not self._within and self._goes_as_before(data):
             return
         fresh, self._begun, body_bytes, self._latest_head = not self._within, 0, self._body_bytes, None
         super().data_received(data)
@@ -113,13 +113,14 @@ class HttpConnection(HttpToolsProtocol):
             self._remember_head(data)
 
     def _remember_head(self, data: bytes) -> None:
-        """What came last was one whole request, and nothing else."""
+        """Remember the head of what came last: it was one whole request, and nothing else."""
         if self._latest_head is not None:
             self._known_heads.remember(data, self._latest_head)
 
     def _goes_as_before(self, data: bytes) -> bool:
         """Take a whole request whose head went the short way before. False: it is to be parsed, and nothing was done."""
-        head = self._known_heads.head_of(data)
+        known = self._known_heads
+        head = known.latest if data.startswith(known.own) and len(data) == known.length else known.head_of(data)
         if head is None or not self._has_way_free():
             return False
         answer = head.way.take_whole(head, data[len(data) - head.size :], self)
@@ -189,8 +190,9 @@ class HttpConnection(HttpToolsProtocol):
 
     def _has_way_free(self) -> bool:
         """Whether a request may go the short way, as far as those before it are concerned."""
+        latest: RequestResponseCycle | None = self.cycle
         return (
-            not self._is_under_way()
+            (latest is None or latest.response_complete)
             and not self.pipeline
             and self._paused is None
             and len(self._short_answers) < _SHORT_ANSWERS_MAX

@@ -15,7 +15,7 @@ RETRY_AFTER_SECONDS = 1
 
 
 class Wait(Enum):
-    """What somebody waits for."""
+    """The wait of somebody."""
 
     PEEK = "mail"
     BATCH = "the completion of a batch"
@@ -96,7 +96,7 @@ class Room:
 
 
 class PublishRoom:
-    """What one publish takes of the room."""
+    """The room that one publish takes."""
 
     __slots__ = ("_room", "bytes")
 

@@ -15,7 +15,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class PlainHead(NamedTuple):
-    """What the head of a request says that may go a short way."""
+    """The head of a request that may go a short way."""
 
     way: ShortWay
     size: int
@@ -43,7 +43,7 @@ class ShortWay(Protocol):
     """Takes requests of one route that are plainly right, without the application."""
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """What a head says; None if a request with it does not go this way. The same head says the same."""
+        """The parsed head; None if a request with it does not go this way. The same head says the same."""
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
         """Take room for a request, if there is any, and its caller may do what it asks for."""
@@ -89,37 +89,36 @@ class KnownHeads:
     all bytes are equal but the digits of its number.
     """
 
-    __slots__ = ("_counting", "_heads", "_latest", "_length", "_own")
+    __slots__ = ("_counting", "_heads", "any", "latest", "length", "own")
 
     def __init__(self) -> None:
-        self._own = b""
-        self._length = -1
-        """Of the whole request whose head was found last: most connections have one kind of request, of one length."""
-        self._latest: PlainHead | None = None
+        self.any = False
+        """Whether a head was remembered."""
+        self.own = b""
+        self.length = -1
+        """The length of the whole request whose head was found last: most connections have one kind of request, of one length."""
+        self.latest: PlainHead | None = None
+        """The head of a request that begins with `own` and is just so long."""
         self._heads: dict[bytes, PlainHead] = {}
         self._counting: _CountingHead | None = None
         """The latest: a connection is one producer's, as a rule."""
 
-    def __bool__(self) -> bool:
-        return bool(self._heads) or self._counting is not None
-
     def remember(self, data: bytes, head: PlainHead) -> None:
-        """What came at once was a whole request with this head."""
+        """Remember the head of a whole request that came at once."""
         own = data[: len(data) - head.size]
         if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
             return
+        self.any = True
         if head.counts in head.given:
             self._counting = _counting(own, head)
             return
         if len(self._heads) >= _KNOWN_HEADS_MAX:
             self._heads.clear()
-            self._length = -1
+            self.length = -1
         self._heads[own] = head
 
     def head_of(self, data: bytes) -> PlainHead | None:
         """The head of a whole request, if it is known and nothing else came with it."""
-        if len(data) == self._length and data.startswith(self._own):
-            return self._latest
         end = data.find(b"\r\n\r\n") + 4
         own = data[:end]
         head = self._heads.get(own)
@@ -127,7 +126,7 @@ class KnownHeads:
             return None if self._counting is None else self._counting.head_of(data)
         if len(data) != end + head.size:
             return None
-        self._own, self._length, self._latest = own, len(data), head
+        self.own, self.length, self.latest = own, len(data), head
         return head
 
 
@@ -158,16 +157,16 @@ class Answering(Protocol):
 class ShortAnswer:
     """The answer to a request that went the short way, once it is there."""
 
-    __slots__ = ("_connection", "body", "head", "status")
+    status: int = 0
+    """0: it is a refusal that is written as it stands, or it is not there yet."""
+    head: bytes = b""
+    """The headers of the answer, as they are written."""
+    body: bytes = b""
+    """The body, or nothing: it is not there yet."""
 
     def __init__(self, connection: Answering, refusal: bytes = b"") -> None:
         self._connection = connection
-        self.status = 0
-        """0: it is a refusal that is written as it stands, or it is not there yet."""
-        self.head = b""
-        """The headers of the answer, as they are written."""
         self.body = refusal
-        """Nothing: it is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body
@@ -175,16 +174,10 @@ class ShortAnswer:
 
     def written(self, defaults: bytes) -> bytes:
         """The answer as it goes out, with the headers that every answer has."""
-        if not self.status:
-            return self.body
-        length = len(self.body)
-        return b"%b%b%bcontent-length: %d\r\n\r\n%b" % (
-            STATUS_LINE[self.status],
-            defaults,
-            self.head,
-            length,
-            self.body,
-        )
+        status, body = self.status, self.body
+        if not status:
+            return body
+        return b"%b%b%bcontent-length: %d\r\n\r\n%b" % (STATUS_LINE[status], defaults, self.head, len(body), body)
 
 
 class AnswerDefaults:

@@ -29,10 +29,10 @@ _LOOSE_PARTS_MAX = 1_024
 
 
 class Pushing(Protocol):
-    """What writes to a socket whenever there is room."""
+    """The part that writes to a socket whenever there is room."""
 
     def flush(self) -> None:
-        """There is room again."""
+        """Write on: there is room again."""
         ...
 
     def farewell(self) -> None:
@@ -79,7 +79,7 @@ class Socket(WebSocketsSansIOProtocol):
     room: Room
     """Set on a subclass, for uvicorn makes the instances."""
     live: Pushing | None = None
-    """What pushes messages over this socket; it also says when the socket is to be closed."""
+    """The part that pushes messages over this socket; it also says when the socket is to be closed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)

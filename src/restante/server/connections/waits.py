@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, Any, T]) -> T | None:
-    """What is waited for; None when the hub is closing. Nobody waits for a client that has gone, or is let in no more."""
+    """The result of the wait; None when the hub is closing. Nobody waits for a client that has gone, or is let in no more."""
     work = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(exchange.gone())
     drained = asyncio.ensure_future(desk.draining.wait())

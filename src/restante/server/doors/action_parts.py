@@ -45,7 +45,7 @@ from restante.model.actions.action_reports import check_reports
 from restante.model.actions.wanted_action import WantedAction, message_of
 from restante.model.columns.few_ids import made_ids
 from restante.model.groups.group import GROUPS_HOME
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import Message
 from restante.settings import Settings
 
@@ -62,7 +62,7 @@ def _with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
 
 
 def messages_of(call: SendActions, settings: Settings) -> list[Message]:
-    """What actions become, to be checked before anything is sent. What no message can be made of is refused."""
+    """The messages that actions become, to be checked before anything is sent. An action that none can be made of is refused."""
     now, held = datetime.now(UTC), settings.groups.hold_seconds
     if not 0 < len(call.wanted) <= ACTIONS_AT_ONCE_MAX:
         count = len(call.wanted)
@@ -99,7 +99,7 @@ async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> A
 
 
 def _failure(failed: Sequence[BaseException], call: SendActions, accepted: Sequence[AcceptedAction]) -> BaseException:
-    """What was refused goes before what was not answered; either with what is accepted all the same."""
+    """The failure to tell: a refusal goes before a missing answer; either with what is accepted all the same."""
     known = [error for error in failed if isinstance(error, RestanteError)]
     if len(known) < len(failed):
         return next(error for error in failed if not isinstance(error, RestanteError))
@@ -159,7 +159,7 @@ async def list_poison(lines: ShardLines, call: ListPoison, caller: Grant) -> Poi
 
 
 def _first_shard(lines: ShardLines, after: str | None) -> int:
-    """That of the partition that the token names. The first refuses what is no token."""
+    """The shard of the partition that the token names. The first refuses what is no token."""
     partition = (after or "0").partition("-")[0]
     is_number = partition.isascii() and partition.isdecimal() and len(partition) < 10
     return lines.of_partition(int(partition)) if is_number and int(partition) < lines.partition_count else 0

@@ -11,8 +11,9 @@ from restante.server.connections.exchange import ClientGone, Exchange, Receive, 
 from restante.server.desk import Counter, Desk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import Choice, choice_of
-from restante.server.doors.gathered_answers import GATHERED_ANSWERS
+from restante.server.doors.gathered_answers import GATHERED_ANSWERS, answer_metrics, joined_metrics
 from restante.server.doors.joint_backup_answer import joint_backup
+from restante.server.doors.sibling_doors import SiblingDoors
 from restante.server.doors.upstream import Upstream, body_of, forward
 from restante.server.route_table import Route
 
@@ -24,6 +25,7 @@ class DoorApplication(Application):
         super().__init__(cast("Desk", counter))  # Handlers that need a hub of their own are passed on, or replaced.
         self._link = link
         self.upstreams = upstreams
+        self.siblings = SiblingDoors()
         self._choices: dict[Route, Choice | None] = {route: choice_of(route) for route in ROUTES}
 
     async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
@@ -50,8 +52,11 @@ class DoorApplication(Application):
             await joint_backup(self._desk, self._link.lines, self.upstreams, exchange)
         elif gathered is None:
             await super().handle(route, exchange)
+        elif self.siblings.is_asking(exchange):
+            await answer_metrics(exchange, self._desk.metrics.text())
         else:
-            await gathered(self.upstreams, exchange, self._desk.metrics.text())
+            others = await self.siblings.metrics(exchange) if route.path == "/metrics" else []
+            await gathered(self.upstreams, exchange, joined_metrics([self._desk.metrics.text(), *others]))
 
     def _found(self, exchange: Exchange) -> Route | None:
         """The route; None if there is none, which is told where everything else is looked at too."""

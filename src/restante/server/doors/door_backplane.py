@@ -62,7 +62,7 @@ class DoorBackplane:
         self._cut = RecordCut(count, bytes_max, lambda name: partition_of(name, count), os.urandom, _now)
         self._unfit: str | None = NOT_LOOKED_AT
         self._fitness: list[str | None] = [None] * len(lines.lines)
-        """Of each shard, why it says that the log does not fit."""
+        """The reason of each shard why the log does not fit."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gathered: dict[int, list[AskedRecord]] = {}
         """By shard what it is to be asked for in this turn of the loop."""
@@ -150,7 +150,7 @@ class DoorBackplane:
             return  # The loop has gone, and with it everybody who could have waited.
 
     def _gather(self, record: AskedRecord) -> None:
-        """Those of one turn of the loop are asked for together."""
+        """Gather the questions of one turn of the loop, which are asked together."""
         gathered = self._gathered.setdefault(self._lines.of_partition(record.place.partition), [])
         if not gathered:
             asyncio.get_running_loop().call_soon(self._ask_gathered)
@@ -216,7 +216,7 @@ def _now() -> int:
 
 
 async def read_backplane(lines: ShardLines, call: ReadBackplane, caller: Grant) -> BackplaneStatus:
-    """What all shards say, as one."""
+    """The answers of all shards, as one."""
     found = await lines.all(call, caller)
     totals = {name: sum(getattr(own, name) for own in found) for name in _SUMMED}
     return BackplaneStatus(

@@ -26,6 +26,7 @@ from restante.calls.nodes import DrainNode, ReadNodes
 from restante.calls.publishing import Publish
 from restante.calls.shards import ShardCall
 from restante.cluster.node_directory import NodeDirectory, ShardProcesses
+from restante.cluster.ordered_lines import OrderedLines
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.hub.backplane.doorway import Doorway
@@ -34,18 +35,19 @@ from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
+from restante.model.batches.batch_ids import id_of_request
 from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
-from restante.model.storage.partition import partition_of
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions
 from restante.server.doors.door_backplane import DoorBackplane, read_backplane
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
+from restante.server.doors.refused_parts import FlawedSend, whole_refusal
 from restante.server.doors.stage_parts import stage
 from restante.settings import Settings
 
@@ -87,6 +89,13 @@ class DoorLink:
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen.caller = caller
+        return seen
+
+    def in_order(self) -> DoorLink:
+        """The same link for one connection: what it sends to a shard is stored in that order, also after the shard was lost."""
+        seen = object.__new__(type(self))
+        seen.__dict__.update(self.__dict__)
+        seen.lines = OrderedLines(self.lines)
         return seen
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -136,7 +145,7 @@ async def _publish(link: DoorLink, call: Publish) -> Receipt:
         return await _publish_parcel(link, call, call.partition)
     cut = link.cut.few(call, call.sent, link.caller) if isinstance(call.sent, Few) else None
     if cut is None:
-        cut = await link.thread(link.cut.columns, call, link.caller)
+        cut = await _cut(link, link.cut.columns, call, link.caller)
     return await publish_parts(link.lines, cut, link.caller)
 
 
@@ -145,12 +154,21 @@ async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Rece
     try:
         return await link.lines.call(link.lines.of_partition(partition), call, link.caller)
     except NotOwner:
-        await link.thread(link.cut.check_parcel, call, partition)
+        await _cut(link, link.cut.check_parcel, call, partition)
         raise
 
 
+async def _cut(link: DoorLink, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Have something cut in a thread. What is refused is looked at by the shards, too."""
+    try:
+        return await link.thread(function, *args, **kwargs)
+    except FlawedSend as flawed:
+        parts = await link.thread(link.cut.judged_parts, flawed)
+        raise await whole_refusal(link.lines, flawed, parts) from None
+
+
 async def _read_backplane(link: DoorLink, call: ReadBackplane) -> BackplaneStatus:
-    """What the shards say, with what this door waits for beside it."""
+    """The answers of the shards, with what this door waits for beside them."""
     found = await read_backplane(link.lines, call, link.caller)
     if link.backplane is None:
         return found
@@ -159,7 +177,7 @@ async def _read_backplane(link: DoorLink, call: ReadBackplane) -> BackplaneStatu
 
 
 async def _stage(link: DoorLink, call: StageParcel) -> Staged:
-    cut = await link.thread(link.cut.staged, call, link.caller)
+    cut = await _cut(link, link.cut.staged, call, link.caller)
     return await stage(link.lines, call, cut, link.caller)
 
 
@@ -191,23 +209,20 @@ async def _acknowledge_each(link: DoorLink, call: AcknowledgeEach) -> tuple[Ackn
 async def _open_batch(link: DoorLink, call: OpenBatch) -> BatchOpened:
     """The id is made here, so that the call may be carried again; with a key it has the home of the key."""
     if call.batch_id is None:
-        call = msgspec.structs.replace(call, batch_id=_made_id(link.lines.partition_count, call.key))
+        own = id_of_request(call.request_id or _made_id(), call.key, link.lines.partition_count)
+        call = msgspec.structs.replace(call, batch_id=own, request_id=None)
     return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
 
 
 async def _add_items(link: DoorLink, call: AddItems) -> Any:  # noqa: ANN401 - what the call answers
     if call.request_id is None:
-        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
-        call = msgspec.structs.replace(call, request_id=made)
+        call = msgspec.structs.replace(call, request_id=_made_id())
     return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
 
 
-def _made_id(partition_count: int, key: str | None) -> str:
-    home = None if key is None else partition_of(key, partition_count)
-    while True:
-        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
-        if home is None or partition_of(made, partition_count) == home:
-            return made
+def _made_id() -> str:
+    (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+    return made
 
 
 async def _partition_of(link: DoorLink, call: PartitionOf) -> int:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from restante.cluster.node_directory import NodeDirectory
 from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import ShardLines
+from restante.cluster.socket_paths import own_socket
 from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
@@ -20,6 +21,7 @@ from restante.server.desk import Counter
 from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_publish import DoorShortRoutes
+from restante.server.doors.sibling_doors import DOOR_SOCKET, SiblingDoors
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
 from restante.server.health.hub_metrics import DoorMetrics
@@ -64,6 +66,7 @@ class DoorService(HttpServer):
     """A door, not yet running."""
 
     application_kind: ClassVar[type[DoorApplication]] = DoorApplication
+    siblings: SiblingDoors
 
     def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
@@ -84,8 +87,15 @@ class DoorService(HttpServer):
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
         application = self.application_kind(counter, self.link, self._upstreams)
+        self.siblings = application.siblings
         door = type("Door", (DoorConnection,), {"door": application})
         super().__init__(counter, application, bound, door)
+
+    def be_one_of_several(self, home: Path, number: int) -> None:
+        """Others serve the same port: each tells the others what it has counted."""
+        place = home / DOOR_SOCKET.format(number)
+        self.sockets.append(own_socket(place))
+        self.siblings.home, self.siblings.own = home, place
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called, then finish what is under way."""
@@ -103,9 +113,10 @@ class DoorService(HttpServer):
                 task.cancel()
             for upstream in self._upstreams:
                 upstream.close()
+            self.siblings.close()
             await self.link.close()
             await asyncio.sleep(_CLOSING_SECONDS)
             _log.info("ended")
 
     async def _ready(self) -> None:
-        """There is nothing to wait for: the shards are there."""
+        """Wait for nothing: the shards are there."""

@@ -1,4 +1,4 @@
-"""What operators ask of a whole hub, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
+"""Answers about a whole hub, for operators, from the answers of all shards: probes, the tree of health, rates, metrics, live clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
 from restante.model.health.history import HealthAnswer, HealthMinute
 from restante.model.health.tree import HealthNode
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
 from restante.server.health.rates import RateHistory
@@ -27,6 +27,15 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 _OK, _FAILED = 200, 503
 _LEAST, _MOST = ("restante_health_score",), ("restante_health_state", "restante_health_value")
 """Figures of which the worst counts, and not the sum."""
+_OF_DOORS = frozenset(
+    {
+        "restante_requests_total",
+        "restante_request_duration_seconds",
+        "restante_received_bytes_total",
+        "restante_sent_bytes_total",
+    }
+)
+"""What is counted where clients are connected."""
 _SUMMED = ("accepted", "collected", "waiting", "commits", "requests", "failures", "connections")
 _AVERAGED = ("commit_ms", "request_ms")
 
@@ -34,7 +43,7 @@ _AVERAGED = ("commit_ms", "request_ms")
 async def _asked(
     upstreams: Sequence[Upstream], exchange: Exchange, path: bytes | None = None
 ) -> list[tuple[int, bytes]]:
-    """What each shard answers to the same request, or to one for another path."""
+    """The answer of each shard to the same request, or to one for another path."""
     return await asyncio.gather(*(fetch(upstream, exchange, path) for upstream in upstreams))
 
 
@@ -48,7 +57,7 @@ async def _values(
 
 
 async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
-    """As well as the least well of the shards."""
+    """The probe, as well as the least well of the shards."""
     try:
         answers = await _asked(upstreams, exchange)
     except Unavailable as error:
@@ -166,11 +175,26 @@ async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> 
 
 
 async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, own: bytes) -> None:
+    """What shards count, and what doors count of requests: a shard is asked by doors alone."""
     answers = await _asked(upstreams, exchange)
     if any(status != _OK for status, _ in answers):
         raise Unavailable("A shard does not tell its metrics. Ask again.")
-    text = joined_metrics([own, *(body for _, body in answers)])
+    await answer_metrics(exchange, joined_metrics([own, *(_less(body, _OF_DOORS) for _, body in answers)]))
+
+
+async def answer_metrics(exchange: Exchange, text: bytes) -> None:
     await exchange.answer(_OK, text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _less(text: bytes, families: frozenset[str]) -> bytes:
+    """Metrics without those of some families."""
+    lines, family = [], ""
+    for line in text.decode().splitlines():
+        if line.startswith("#"):
+            family = line.split(" ", 3)[2]
+        if family not in families:
+            lines.append(line)
+    return "\n".join(lines).encode()
 
 
 def joined_metrics(texts: Sequence[bytes]) -> bytes:

@@ -33,8 +33,7 @@ from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
-from restante.model.mailboxes.page_size import page_size
-from restante.model.mailboxes.page_token import page_token
+from restante.model.mailboxes.pages import page_size, page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus
@@ -154,7 +153,7 @@ async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> Prog
     taken = Counter(shard for _, shard in chosen)
 
     async def place_after(shard: int, page: ProgressPage) -> str:
-        """Who has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
+        """The place after this one. A shard that has nothing left is passed over: so a shard is asked where the last one that was taken stands."""
         if not taken[shard]:
             return places[shard] if page.recipients else _NO_MORE
         upto = page if taken[shard] == len(page.recipients) else await asked(shard, taken[shard])

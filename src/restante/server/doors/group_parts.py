@@ -55,7 +55,7 @@ def _not_told(group: str) -> Unavailable:
 
 
 async def list_groups(lines: ShardLines, call: ListGroups, caller: Grant) -> GroupPage:
-    """Those that home lists."""
+    """The groups that home lists."""
     pages = await lines.all(call, caller)
     home = pages.pop(home_of_groups(lines))
     parts: dict[str, list[GroupStatus]] = {status.group: [] for status in home.groups}
@@ -69,7 +69,7 @@ async def list_groups(lines: ShardLines, call: ListGroups, caller: Grant) -> Gro
 
 
 def _whole(home: GroupStatus, others: Iterable[GroupStatus]) -> GroupStatus:
-    """What a group is, and who is there, home says; how far it is, each shard."""
+    """The whole of a group: its definition and its members from home, how far it is from each shard."""
     every = (home, *others)
     partitions = sorted([own for one in every for own in one.partitions], key=lambda own: own.partition)
     return msgspec.structs.replace(home, lag=sum(one.lag for one in every), partitions=tuple(partitions))
@@ -110,7 +110,7 @@ async def read_next(lines: ShardLines, call: ReadNext, caller: Grant) -> NextAns
 
 
 def _parts(lines: ShardLines, call: ReadNext) -> dict[int, ReadNext]:
-    """What each shard is asked. Who has nothing asks home, whether it is a member."""
+    """The question to each shard. A member that has nothing asks home, whether it is one."""
     shards = [lines.of_partition(each.partition) for each in call.after]
     return {
         shard: msgspec.structs.replace(
@@ -130,15 +130,18 @@ def _has_changes(answer: NextAnswer) -> bool:
 
 async def _looked(lines: ShardLines, parts: Mapping[int, ReadNext], caller: Grant) -> dict[int, NextAnswer]:
     asked = (lines.call(shard, part, caller) for shard, part in parts.items())
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    stale = [outcome for outcome in outcomes if isinstance(outcome, GenerationStale)]
-    for outcome in outcomes:
+    return _answers(dict(zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True)))
+
+
+def _answers(outcomes: Mapping[int, NextAnswer | BaseException]) -> dict[int, NextAnswer]:
+    """What shards answered; or what went wrong, and of what is stale all of it."""
+    stale = [outcome for outcome in outcomes.values() if isinstance(outcome, GenerationStale)]
+    for outcome in outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, GenerationStale):
             raise outcome
     if stale:
         raise _all_stale(stale)
-    answers = [outcome for outcome in outcomes if isinstance(outcome, NextAnswer)]
-    return dict(zip(parts, answers, strict=True))
+    return {shard: outcome for shard, outcome in outcomes.items() if isinstance(outcome, NextAnswer)}
 
 
 def _all_stale(errors: Sequence[GenerationStale]) -> GenerationStale:
@@ -160,7 +163,7 @@ async def _first(
     try:
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            found.update({waits[one]: one.result() for one in done})
+            found.update(_answers({waits[one]: one.exception() or one.result() for one in done}))
             if any(_has_changes(found[waits[one]]) for one in done):
                 break
     finally:

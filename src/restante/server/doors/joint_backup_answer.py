@@ -85,7 +85,7 @@ async def _step(lines: ShardLines, cut: str, step: CutStep) -> list[float | None
 
 
 async def _dropped(lines: ShardLines, cut: str) -> None:
-    """What nobody has fetched is let go; a shard that is silent does so by itself."""
+    """Let go what nobody has fetched; a shard that is silent does so by itself."""
     calls = (line.call(CutShard(cut, CutStep.DROP)) for line in lines.lines)
     await asyncio.gather(*calls, return_exceptions=True)
 

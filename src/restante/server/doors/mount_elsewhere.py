@@ -26,5 +26,5 @@ class MountElsewhere:
             await exchange.break_off()
 
     def drain(self) -> None:
-        """What goes on for ever ends with the process that serves it."""
+        """End what goes on for ever with the process that serves it."""
         self._upstream.close()

@@ -18,13 +18,14 @@ import numpy as np
 from restante.calls.call import Call
 from restante.calls.consignments import StageParcel
 from restante.calls.publishing import Publish
+from restante.calls.shards import JudgeMessages
 from restante.cluster.call_values import LetterFields, PublishLetters
 from restante.cluster.shard_lines import ShardLines, is_silent
 from restante.errors import (
     Fault,
     FaultyMessages,
     InvalidRequest,
-    PartitionMismatch,
+    NotOwner,
     PartlyAnswered,
     PartlyStored,
     RestanteError,
@@ -40,25 +41,27 @@ from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
+from restante.model.publishing.sound_rows import comparable_rows, misplaced
 from restante.model.shards.ranges import shard_of
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import MADE_ID
+from restante.server.doors.refused_parts import FlawedSend, JudgedPart
 from restante.settings import Settings
 from restante.wire.media import ARROW
 from restante.wire.publish import columns_stream
 
 _GRAVEST = ("message_conflict", "message_erased", "invalid_message", "partition_mismatch")
-"""What is told first of several refusals; then all others that no repetition helps against."""
+"""The codes that are told first of several refusals; then all others that no repetition helps against."""
 
 
 class ShardPart(NamedTuple):
-    """What one shard gets: a call, and where its messages stand in the body."""
+    """The part that one shard gets: a call, and where its messages stand in the body."""
 
     shard: int
     call: Call[Receipt]
     rows: Sequence[int]
     body: EncodedPublish = EncodedPublish("", b"")
-    """Its messages, unless the call has them as letters."""
+    """The messages, unless the call has them as letters."""
 
 
 class StagedCut(NamedTuple):
@@ -66,7 +69,7 @@ class StagedCut(NamedTuple):
 
     parts: list[ShardPart]
     digest: bytes
-    """Of all of it."""
+    """The digest of all of it."""
 
 
 class Parts(NamedTuple):
@@ -85,7 +88,7 @@ class PublishCut:
     ) -> None:
         self._lines = lines
         self._key = key
-        """Of all hashes, as one process has it: so a parcel that was staged there is the same here."""
+        """The key of all hashes, as one process has it: so a parcel that was staged there is the same here."""
         self._bytes_max = settings.data_bytes_max
         asked = frozenset(name for name, origin in settings.origins.items() if origin.content_url)
         self._claim_checks = asked if claim_checks is None else claim_checks
@@ -147,7 +150,7 @@ class PublishCut:
 
     def columns(self, call: Publish, caller: Grant) -> Parts:
         """The parts of any publish; all that is wrong with it is raised."""
-        columns = self.checked_columns(call.sent, caller)
+        columns = self._right(call.sent, caller)
         missing = columns.made_id
         random = os.urandom(int(missing.sum()) * RANDOM_BYTES_PER_ID)
         columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
@@ -157,7 +160,7 @@ class PublishCut:
 
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
-        columns = self.checked_columns(call.sent, caller)
+        columns = self._right(call.sent, caller)
         digest = digests_of_columns(columns, self._key).whole
         return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
 
@@ -178,39 +181,48 @@ class PublishCut:
 
     def check_parcel(self, call: Publish, partition: int) -> None:
         """Raise what is wrong with a parcel, recipients of other partitions included."""
-        columns = self._checked(call.sent)
-        own = partitions_of(columns.recipient.values, self._lines.partition_count)[columns.recipient.codes]
-        faults = [
-            Fault(
-                index=row,
-                code=PartitionMismatch.code,
-                field="recipient",
-                detail=f"its recipient belongs to partition {own[row]}, not {partition}",
-            )
-            for row in np.flatnonzero(own != partition).tolist()
+        columns, faults = self._taken(call.sent)
+        if faults or misplaced(columns, faults, partition, self._lines.partition_count):
+            raise FlawedSend(columns, faults, partition)
+
+    def judged_parts(self, flawed: FlawedSend) -> list[JudgedPart]:
+        """What each shard is to look at of messages that are refused."""
+        rows = comparable_rows(flawed.columns, flawed.faults)
+        found = self._by_shard(flawed.columns.take(rows)) if len(rows) else []
+        return [
+            JudgedPart(shard, JudgeMessages(EncodedPublish(ARROW, columns_stream(columns, None))), rows[own].tolist())
+            for shard, columns, own in found
         ]
-        if faults:
-            raise refusal(faults)
 
     def _part(self, call: Publish | None, shard: int, columns: MessageColumns, rows: Sequence[int]) -> ShardPart:
         body = EncodedPublish(ARROW, columns_stream(columns, None))
         sent = Publish(body) if call is None else msgspec.structs.replace(call, sent=body)
         return ShardPart(shard, sent, rows, body)
 
+    def _right(self, sent: Few | Many | EncodedPublish, caller: Grant) -> MessageColumns:
+        """Messages as columns; `FlawedSend` has those in which something is wrong."""
+        columns, faults = self._taken(sent)
+        if faults:
+            raise FlawedSend(columns, faults)
+        check_origins(caller, columns.origin)
+        return columns
+
     def _checked(self, sent: Few | Many | EncodedPublish) -> MessageColumns:
+        columns, faults = self._taken(sent)
+        if faults:
+            raise refusal(faults)
+        return columns
+
+    def _taken(self, sent: Few | Many | EncodedPublish) -> tuple[MessageColumns, list[Fault]]:
         assert not isinstance(sent, EncodedPublish), "a server has decoded what it was sent"
         content = sent.messages if isinstance(sent, Few) else sent.content
         rules = {"claim_check_origins": self._claim_checks, "data_bytes_max": self._bytes_max}
         if isinstance(content, Flawed):
             columns, faults = intake.from_messages(content.messages, **rules)  # type: ignore[arg-type]
-            faults = merged(content.faults, faults)
-        elif isinstance(content, Sequence):
-            columns, faults = intake.from_messages(_messages(content), **rules)  # type: ignore[arg-type]
-        else:
-            columns, faults = intake.from_arrow(content, **rules)  # type: ignore[arg-type]
-        if faults:
-            raise refusal(faults)
-        return columns
+            return columns, merged(content.faults, faults)
+        if isinstance(content, Sequence):
+            return intake.from_messages(_messages(content), **rules)  # type: ignore[arg-type]
+        return intake.from_arrow(content, **rules)  # type: ignore[arg-type]
 
 
 def _messages(content: Sequence[object]) -> Sequence[Message]:
@@ -273,7 +285,7 @@ def _failure(
         if not isinstance(error, RestanteError):
             return error
     known = [(part, error) for part, error in failed if isinstance(error, RestanteError)]
-    refused = [(part, error) for part, error in known if not is_silent(error)]
+    refused = [(part, error) for part, error in known if not (is_silent(error) or isinstance(error, NotOwner))]
     if not refused:
         return _partly(len(known), stored, made)
     _, gravest = min(refused, key=lambda one: _rank(one[1]))

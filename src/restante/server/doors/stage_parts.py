@@ -15,7 +15,7 @@ from restante.server.doors.publish_parts import ShardPart, StagedCut, in_the_bod
 
 
 async def stage(lines: ShardLines, call: StageParcel, cut: StagedCut, caller: Grant) -> Staged:
-    """Nothing counts as staged before home has noted it. All of it may be done again."""
+    """Stage a parcel. Nothing counts as staged before home has noted it. All of it may be done again."""
     sends = [lines.call(part.shard, _part_of(call, cut, part), caller) for part in cut.parts]
     outcomes = await asyncio.gather(*sends, return_exceptions=True)
     staged = _all_staged(cut.parts, outcomes)

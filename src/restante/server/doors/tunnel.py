@@ -104,4 +104,4 @@ class Tunnel(asyncio.Protocol):
             transport.resume_reading()
 
     def shutdown(self) -> None:
-        """The shard says goodbye to whoever is connected, and then closes: that is passed on like everything."""
+        """The shard says goodbye to those who are connected, and then closes: that is passed on like everything."""

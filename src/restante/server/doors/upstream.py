@@ -36,7 +36,7 @@ class UpstreamAnswer(asyncio.Protocol):
         self.begin()
 
     def begin(self) -> None:
-        """For the next request."""
+        """Begin with the next request."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.has_head = self.whole = self.keeps = False
@@ -103,7 +103,7 @@ class UpstreamAnswer(asyncio.Protocol):
         return self.has_head
 
     async def piece(self) -> bytes | None:
-        """What has come of the body; None at its end."""
+        """The next piece of the body that has come; None at its end."""
         while not self._pieces and not self.whole and not self.lost:
             self._woken.clear()
             await self._woken.wait()
@@ -140,7 +140,8 @@ class Upstream:
                 found = await self.place.connect(protocol)
             except OSError as error:
                 if loop.time() > deadline:
-                    raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
+                    text = f"{self.name} does not answer ({error.strerror or error}). Try again."
+                    raise self.place.away(text) from error
             else:
                 return found
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -260,9 +261,16 @@ async def _pass_back(connection: UpstreamAnswer, exchange: Exchange, send: Send)
     await send({"type": "http.response.body", "body": b""})
 
 
-async def fetch(upstream: Upstream, exchange: Exchange, path: bytes | None = None) -> tuple[int, bytes]:
-    """The status and the body of what a shard answers to a request without a body, or to the same for another path."""
+async def fetch(
+    upstream: Upstream, exchange: Exchange, path: bytes | None = None, header: bytes = b""
+) -> tuple[int, bytes]:
+    """The status and the body of what a shard answers to a request without a body, or to the same for another path.
+
+    `header` is one more line.
+    """
     head = head_bytes(exchange)
+    if header:
+        head = head.removesuffix(b"\r\n") + header + b"\r\n\r\n"
     if path is not None:
         _, _, rest = head.partition(b"\r\n")
         head = b"GET %b HTTP/1.1\r\n%b" % (path, rest)

@@ -1,4 +1,4 @@
-"""What a hub and its server can tell when somebody asks for metrics."""
+"""Metrics of a hub and its server, when somebody asks for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HubMetrics(Collector):
 
 
 class DoorMetrics(Collector):
-    """What a door counts itself."""
+    """The counts of a door itself."""
 
     def __init__(self, metrics: Metrics, doorway: Doorway | None) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""What only a server can measure: its requests, its tasks, and the disk of the data folder."""
+"""Measures that only a server can take: its requests, its tasks, and the disk of the data folder."""
 
 from __future__ import annotations
 

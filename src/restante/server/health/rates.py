@@ -1,4 +1,4 @@
-"""What went through the hub within the last hour: a sample every few seconds, kept in memory, for plots."""
+"""Rates of the last hour: a sample every few seconds, kept in memory, for plots."""
 
 from __future__ import annotations
 

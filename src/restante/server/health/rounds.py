@@ -36,11 +36,11 @@ CachedCheck = Callable[[], str | None]
 
 
 class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round found."""
+    """The result of one round."""
 
     tree: HealthTree
     problems: dict[str, str | None]
-    """What is wrong, for each check of `/healthz` that was made in this round."""
+    """The problem, if any, of each check of `/healthz` that was made in this round."""
     took_ms: dict[str, float]
     ended_at: float
     """When the round ended, by `time.monotonic`."""
@@ -136,7 +136,7 @@ class HealthRounds:
         return problems, took
 
     def _deep(self, *, deeply: bool) -> str | None:
-        """What the last deep check found, which is made now if it is due."""
+        """The finding of the last deep check, which is made now if it is due."""
         if deeply:
             self._deep_problem = self._hub.deep_check(self._partition)
             self._hub.check_groups()

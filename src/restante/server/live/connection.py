@@ -70,7 +70,7 @@ class LiveConnection:
     ) -> None:
         self.recipient = recipient
         self.client = client
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         self.since = time.time()
         self.queue = queue
         self.held = held
@@ -130,7 +130,7 @@ class LiveConnection:
         )
 
     def catch_up(self) -> None:
-        """There is more in history than has been sent: it is read from there."""
+        """Read on from history: there is more than has been sent."""
         if self.replay is not None:
             self.again = True
         elif not self.ending:

@@ -70,7 +70,7 @@ class EventLine:
         self._written.set()
 
     async def next(self) -> bytes | None:
-        """What is to be sent, and all before it has been; None at the end."""
+        """The next piece to be sent, when all before it has been; None at the end."""
         if not self._pieces:
             self._written.clear()
             self._taken.set()

@@ -40,7 +40,7 @@ _GOODBYES_PER_SECOND = 1_000
 
 
 Backlog = deque[tuple[Sequence[Mail], float]]
-"""What commits brought, and when."""
+"""The mail that commits brought, and when."""
 
 
 class ConnectedClients:
@@ -56,7 +56,7 @@ class ConnectedClients:
         self._hashes: NDArray[np.uint64] | None = None
         """Sorted, of the recipients that are connected; made when it is needed."""
         self._backlog: Backlog | None = None
-        """What came while a thread is busy with what came before."""
+        """The mail that came while a thread is busy with what came before."""
         self._waiting = 0
         """How many messages of large publishes have come into it since it was empty."""
         self._loop: asyncio.AbstractEventLoop | None = None

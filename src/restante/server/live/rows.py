@@ -18,7 +18,7 @@ class LiveRows:
     size: int
     """How many bytes the texts take."""
     framed: dict[tuple[Framing, int], bytes] = field(default_factory=dict)
-    """What was made of them for connections that count alike."""
+    """The frames that were made of them for connections that count alike."""
 
     @classmethod
     def of(cls, numbers: Sequence[int], texts: Sequence[bytes]) -> LiveRows:

@@ -34,7 +34,7 @@ _PUBLISHER = frozenset({Role.PUBLISHER})
 
 
 class LiveSends:
-    """What one client sends. It is stored in the order sent."""
+    """The messages that one client sends. They are stored in the order sent."""
 
     def __init__(self, desk: Desk, connection: LiveConnection, correlation_id: str) -> None:
         self._desk = desk

@@ -18,7 +18,7 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 def text_head(length: int) -> bytes:
-    """What stands before a text of so many bytes."""
+    """The bytes before a text of so many bytes."""
     if length < 126:
         return _SHORT.pack(_TEXT, length)
     if length < 65_536:

@@ -28,7 +28,7 @@ CLOSE_CODES: Final[dict[Disconnected, int]] = {
 
 
 def bound_buffer(transport: asyncio.BaseTransport) -> None:
-    """What the system would hold for a client that reads nothing is memory too, and old when it is read at last."""
+    """Bound what the system holds for a client that reads nothing: it is memory too, and old when it is read at last."""
     system = transport.get_extra_info("socket")
     if system is not None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What live delivery has come to, for the metrics."""
+"""Counts of live delivery, for the metrics."""
 
 from __future__ import annotations
 

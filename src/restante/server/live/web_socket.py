@@ -85,7 +85,7 @@ def connect(
 
 
 class _Talk:
-    """What a client says, one frame after the other."""
+    """The frames of a client, one after the other."""
 
     def __init__(self, desk: Desk, exchange: Exchange, connection: LiveConnection) -> None:
         self._desk = desk
@@ -163,7 +163,7 @@ class _Talk:
 
 
 def frame_bytes_max(desk: Desk) -> int:
-    """What a client may say in one frame: the largest message, with an escape for each of its bytes."""
+    """The bytes of the largest frame of a client: the largest message, with an escape for each of its bytes."""
     return LIVE_FRAME_TIMES * desk.settings.data_bytes_max
 
 
@@ -181,7 +181,7 @@ class _Loose(msgspec.Struct, frozen=True):
 
 
 def _request_of(text: str) -> _Loose | None:
-    """What can be said of a frame that is wrong; None if it is none at all."""
+    """The request that a wrong frame names; None if it is none at all."""
     try:
         found = msgspec.json.decode(text, type=_Loose)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -32,14 +32,14 @@ _SETTLING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is among the others."""
+    """The place of a node among the others."""
 
     ranges: Ranges
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout
     secret: bytes
-    """Of the cluster."""
+    """The secret of the cluster."""
     peers: socket.socket
     """Where the others are heard."""
 
@@ -60,7 +60,7 @@ class NodeService(DoorService):
         seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
         lines = NodeLines(seats)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
-        host = NodeShardHost(settings, url, home, places, carrier)
+        host = NodeShardHost(settings, url, home, places, carrier, seats)
         self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
         self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
         self.seats = seats

@@ -1,4 +1,4 @@
-"""What the schemas of actions say beyond the types of the code: the bounds that the hub checks itself."""
+"""Additions to the schemas of actions beyond the types of the code: the bounds that the hub checks itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the schemas say beyond the types of the code: names as on the wire, and bounds that the hub checks itself."""
+"""Additions to the schemas beyond the types of the code: names as on the wire, and bounds that the hub checks itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the description of a route is made of."""
+"""Parts of the description of a route."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Schema = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What stands in the path, the query or a header. What stands in a path is required, whatever is said here."""
+    """A parameter in the path, the query or a header. One in a path is required, whatever is said here."""
 
     name: str
     text: str
@@ -25,7 +25,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryText:
-    """What a field of a call means when it stands in a query. `form` is added to what its type tells."""
+    """The meaning of a field of a call in a query. `form` is added to what its type tells."""
 
     text: str
     example: object

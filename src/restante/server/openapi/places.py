@@ -1,4 +1,4 @@
-"""What stands in paths and queries, in headers of requests, and the codes that many routes share."""
+"""Parameters of paths and queries, headers of requests, and the codes that many routes share."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ WAIT = QueryText(
 )
 
 READING = ("overloaded", "unavailable", "not_owner", "data_damaged")
-"""What may happen to whoever looks into a mailbox."""
+"""The codes that may come to who looks into a mailbox."""
 WRITING = (*READING, "storage_full", "store_conflict", "outcome_unknown")
-"""What may happen to whoever changes one."""
+"""The codes that may come to who changes one."""

@@ -15,7 +15,7 @@ from restante.wire.problems import CODES, TYPE_PREFIX, error_of, problem_of, sta
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a code means, what a caller does about it, and what else its problem says."""
+    """The meaning of a code, what a caller does about it, and what else its problem says."""
 
     meaning: str
     remedy: str

@@ -16,7 +16,7 @@ NUMBER_MAX = 2**63 - 1
 
 
 def query(kind: type[Call[Any]], **told: QueryText | tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """What the query of a request for this call holds, in the order of the fields; `told` by the names in the query.
+    """The parameters in the query of a request for this call, in the order of the fields; `told` by their names there.
 
     A field that travels in another way has parameters of its own. Required fields are left out unless they are told.
     """

@@ -384,7 +384,7 @@ _VALUES = (
     TokenBody,
     TokenMade,
 )
-"""What the hub answers or is asked as it is in the code."""
+"""The types of the code that the hub answers or is asked as they are."""
 
 
 def components() -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What requests say beside their bodies."""
+"""The parts of requests beside their bodies."""

@@ -1,4 +1,4 @@
-"""What goes with an action to its handler: the correlation id, and the trace that it belongs to."""
+"""Properties that go with an action to its handler: the correlation id, and the trace that it belongs to."""
 
 from __future__ import annotations
 

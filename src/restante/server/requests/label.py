@@ -1,4 +1,4 @@
-"""What stands on a parcel beside its messages: where it goes, by what numbers, for which batch, from which source, and when it is answered."""
+"""The label of a parcel, beside its messages: where it goes, by what numbers, for which batch, from which source, and when it is answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from restante.errors import InvalidRequest
 from restante.model.backplane.accept import Accept
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.sources.source import check_source
-from restante.server.requests.batch_names import check_id
+from restante.server.requests.publish_headers import check_batch_id
 from restante.wire.frames import FrameHeader
 
 
@@ -27,7 +27,7 @@ class Label(NamedTuple):
 def label_of(header: FrameHeader) -> Label:
     """The label of a frame of the pipelined link."""
     partition = None if header.partition is UNSET else header.partition
-    batch = None if header.batch is UNSET else check_id(header.batch, field="batch")
+    batch = None if header.batch is UNSET else check_batch_id(header.batch, field="batch")
     source = None if header.source is UNSET else check_source(header.source)
     accept = None if header.accept is UNSET else header.accept
     if header.producer is UNSET:

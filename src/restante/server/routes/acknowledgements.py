@@ -37,7 +37,7 @@ class AcknowledgeBody(Acknowledgement, frozen=True, kw_only=True, forbid_unknown
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each of several calls, in their order."""
+    """The outcomes of several calls, in their order."""
 
     answers: tuple[Acknowledged, ...]
 
@@ -83,7 +83,7 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
 
 
 def single_call(body: Buffer) -> AcknowledgeEach | None:
-    """What a small body acknowledges; None if it has several calls, or names more than the event loop may handle."""
+    """The call of a small body; None if it has several calls, or names more than the event loop may handle."""
     asked = decoded(body or b"{}", _decoder, _Body)
     if asked.calls:
         return None

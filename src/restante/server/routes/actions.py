@@ -24,9 +24,9 @@ from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.requests.batch_names import batch_of
 from restante.server.requests.carried_properties import carried_properties
 from restante.server.requests.options import asked
+from restante.server.requests.publish_headers import batch_of
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
 from restante.wire.action_bodies import read_action, read_actions, read_outcomes, read_reports, report_of

@@ -29,18 +29,20 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.requests.batch_names import check_id
 from restante.server.requests.options import asked
+from restante.server.requests.publish_headers import check_batch_id
 from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a batch is to be. Nothing of it is needed."""
+    """The definition of a batch. Nothing of it is needed."""
 
     id: UuidText | None = None
     """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""
+    request_id: UuidText | None = None
+    """A UUID in place of `id`, from which the hub makes the id: the same call again opens nothing more."""
     key: Annotated[str, Meta(min_length=1, max_length=BATCH_KEY_CHARACTERS_MAX)] | None = None
     """The caller's own name for it."""
     unique: bool = False
@@ -67,15 +69,16 @@ class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 async def open_batch(desk: Desk, exchange: Exchange) -> None:
     said = msgspec.structs.asdict(await read_request(desk, exchange, OpenBatchBody))
-    own = said.pop("id")
-    call = OpenBatch(**said, batch_id=None if own is None else check_id(own, field="id"))
+    for field in ("id", "request_id"):
+        said[field] = None if said[field] is None else check_batch_id(said[field], field=field)
+    call = OpenBatch(batch_id=said.pop("id"), **said)
     # It may tell a secret.
     await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
 async def add_items(desk: Desk, exchange: Exchange) -> None:
     sent = await read_request(desk, exchange, AddItemsBody)
-    request_id = None if sent.request_id is None else check_id(sent.request_id, field="request_id")
+    request_id = None if sent.request_id is None else check_batch_id(sent.request_id, field="request_id")
     call = AddItems(exchange.place["batch"], sent.count, request_id)
     await exchange.json(201, await desk.call(call, exchange.grant))
 

@@ -26,13 +26,13 @@ from restante.server.connections.bodies import decoded, read_json, read_nothing,
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
-from restante.server.requests import batch_names
 from restante.server.requests.options import asked
 from restante.server.requests.producer_numbers import whole_number
+from restante.server.requests.publish_headers import BATCH_HEADER
 from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
-_BATCH = batch_names.HEADER.lower().encode()
+_BATCH = BATCH_HEADER.lower().encode()
 _CONSIGNMENTS = "/v1/consignments"
 _CONSIGNMENT = "/v1/consignments/{consignment}"
 
@@ -97,9 +97,9 @@ def _required(exchange: Exchange, name: str) -> str:
 def _refuse_batch(exchange: Exchange) -> None:
     if exchange.header(_BATCH) is not None:
         raise InvalidRequest(
-            f"The header {batch_names.HEADER} means nothing here: open the consignment with a batch, and leave the "
+            f"The header {BATCH_HEADER} means nothing here: open the consignment with a batch, and leave the "
             "header out.",
-            header=batch_names.HEADER,
+            header=BATCH_HEADER,
         )
 
 

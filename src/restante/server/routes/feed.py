@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from restante.calls.call import query_names
 from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.limits import ANSWER_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
 from restante.server.connections.bodies import bounded, is_small, send_arrow, send_pieces
@@ -28,6 +29,7 @@ from restante.wire.outgoing.outgoing_feed import (
     snapshot_bytes,
     snapshot_json,
 )
+from restante.wire.outgoing.page_bounds import RowBytes
 
 _OFFERED = (media.JSON, media.ARROW)
 _NO_STORE = (b"cache-control", b"no-store")
@@ -38,21 +40,29 @@ async def feed(desk: Desk, exchange: Exchange) -> None:
     wish = _wish(exchange)
     answer = await _changes(desk, exchange, _needed(wish, kind))
     as_json = None if kind == media.ARROW else partial(change_bytes, columns=wish.columns)
-    table = await bounded(desk, answer.table, as_json, whole_changes=True)
-    if table.num_rows < answer.table.num_rows:
-        last = int(table["sequence_number"][-1].as_py())
-        answer = msgspec.structs.replace(answer, table=table, next=last)
+    if kind != media.ARROW or answer.stream is None or len(answer.stream) > ANSWER_BYTES_MAX:
+        answer = await _bounded(desk, answer, as_json)
     headers = (
         (b"restante-next", b"%d" % answer.next),
         (b"restante-start", b"%d" % answer.start),
         (b"restante-end", b"%d" % answer.end),
         _NO_STORE,
     )
-    await _send(desk, exchange, answer.table, changes_json(answer.table, wish.columns), kind=kind, headers=headers)
+    pieces = changes_json(answer.table, wish.columns)
+    await _send(desk, exchange, answer.table, pieces, kind=kind, headers=headers, made=answer.stream)
+
+
+async def _bounded(desk: Desk, answer: FeedAnswer, as_json: RowBytes | None) -> FeedAnswer:
+    """The changes that an answer has room for."""
+    table = await bounded(desk, answer.table, as_json, whole_changes=True)
+    if table.num_rows == answer.table.num_rows:
+        return msgspec.structs.replace(answer, stream=None)
+    last = int(table["sequence_number"][-1].as_py())
+    return msgspec.structs.replace(answer, table=table, next=last, stream=None)
 
 
 async def _changes(desk: Desk, exchange: Exchange, wish: FeedWish) -> FeedAnswer:
-    """What there is, or else what comes while the caller waits."""
+    """The changes that there are, or else those that come while the caller waits."""
     call = asked(exchange, ReadFeed, partition=partition_number(exchange.place["partition"]), wish=wish)
     if call.wait > 0:
         # Who waits is one who follows: the hub says when he reads, so that publishers keep their pace.
@@ -99,10 +109,17 @@ def _needed(wish: FeedWish, kind: str) -> FeedWish:
 
 
 async def _send(
-    desk: Desk, exchange: Exchange, table: pa.Table, pieces: Iterator[bytes], *, kind: str, headers: Headers
+    desk: Desk,
+    exchange: Exchange,
+    table: pa.Table,
+    pieces: Iterator[bytes],
+    *,
+    kind: str,
+    headers: Headers,
+    made: memoryview | None = None,
 ) -> None:
     if kind == media.ARROW:
-        await send_arrow(desk, exchange, table, headers=headers)
+        await send_arrow(desk, exchange, table, made=made, headers=headers)
         return
     await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(table))
 

@@ -57,7 +57,7 @@ _POSITION = "/v1/groups/{group}/positions/{partition}"
 
 
 class DefineGroupBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a group reads: these origins and kinds, all of them if left out; and where a new one begins."""
+    """The definition of a group: these origins and kinds, all of them if left out; and where a new one begins."""
 
     origins: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class JoinBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the member works on now."""
+    """The actions that the member works on now."""
 
     running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] = ()
 
@@ -189,7 +189,7 @@ async def read_next(desk: Desk, exchange: Exchange) -> None:
 
 
 async def _changes(desk: Desk, exchange: Exchange, call: ReadNext) -> NextAnswer:
-    """What there is, or else what comes while the caller waits."""
+    """The changes that there are, or else those that come while the caller waits."""
     if call.wait > 0:
         with desk.room.wait(Wait.GROUP):
             answer = await unless_gone(desk, exchange, desk.link_of(exchange.grant).call(call))

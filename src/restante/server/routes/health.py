@@ -83,7 +83,7 @@ def _filing(desk: Desk) -> str | None:
 
 
 def _disk_at_red(desk: Desk) -> str | None:
-    """As for `/readyz`; and the bound of the measure, which an operator may set."""
+    """Whether the disk is full as for `/readyz`; and the bound of the measure, which an operator may set."""
     reason = _disk(desk)
     if reason is not None or desk.folder is None or "disk_left" in desk.settings.health.disabled:
         return reason
@@ -136,12 +136,12 @@ def _health(probes: dict[str, Probe]) -> Handler:
 
 
 def cached_checks(desk: Desk) -> dict[str, CachedCheck]:
-    """What a round looks at for `/healthz`."""
+    """The checks that a round makes for `/healthz`."""
     return {"disk": partial(_disk_at_red, desk), "filing": partial(_filing, desk)}
 
 
 def whole_health(desk: Desk) -> tuple[int, Health]:
-    """What this node needs to serve: from the last round, but what costs nothing as it is now."""
+    """The health of all that this node needs to serve: from the last round, but what costs nothing as it is now."""
     _, now = examined(desk, _NOW.items())
     problem, last = desk.health.overdue(), desk.health.last
     if problem is not None:

@@ -39,13 +39,13 @@ _COUNT = re.compile("[1-9][0-9]{0,17}")
 
 
 class Removed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was withdrawn or erased."""
+    """The messages that were withdrawn or erased."""
 
     messages: Annotated[int, Meta(ge=0, description="How many messages; with `dry_run`, how many it would be.")]
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to purge: what fits these filters, or `all`. With `dry_run` it is only counted, without filters too."""
+    """The choice of a purge: what fits these filters, or `all`. With `dry_run` it is only counted, without filters too."""
 
     origin: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET

@@ -77,7 +77,7 @@ def _serving(made: Callable[[], bytes], media_type: str) -> Handler:
 
 
 def _address_of(exchange: Exchange) -> str | None:
-    """What the reader's browser calls this hub; None if that is no plain address."""
+    """The address by which the reader's browser calls this hub; None if that is no plain address."""
     host = exchange.header(b"host")
     if host is None or not _HOST.fullmatch(host):
         return None

@@ -12,7 +12,7 @@ from restante.calls.nodes import ReadNodes
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import PartitionStatus
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.model.shards.node_answers import placed
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk

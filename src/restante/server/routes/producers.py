@@ -27,7 +27,7 @@ class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     producer_group: Annotated[int, Meta(ge=0, le=PRODUCER_GROUP_MAX)] | None = None
     """A new one if left out."""
     owner_level: Annotated[int, Meta(ge=0, le=OWNER_LEVEL_MAX)] | None = None
-    """That of the group if left out."""
+    """The owner level; that of the group if left out."""
     last_published_sequence_number: Annotated[int, Meta(ge=0, le=PUBLISHED_SEQUENCE_MAX)] | None = None
 
 

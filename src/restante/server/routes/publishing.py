@@ -12,11 +12,9 @@ from restante.model.publishing.few_or_many import Few, Many
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming
 from restante.server.desk import Desk
-from restante.server.requests.accept_names import accept_of
-from restante.server.requests.batch_names import batch_of
 from restante.server.requests.label import Label
 from restante.server.requests.producer_numbers import producer_numbers, refuse_numbers
-from restante.server.requests.source_names import source_of
+from restante.server.requests.publish_headers import accept_of, batch_of, source_of
 from restante.server.route_table import Route
 
 
@@ -57,9 +55,10 @@ def count_stored(desk: Desk, receipt: Receipt) -> None:
     if not receipt.stored:
         return  # the owner counts it when it is
     # What is answered once more was not stored once more.
-    stored = 0 if receipt.replayed else receipt.accepted
-    desk.metrics.accepted.add(stored)
-    desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
+    accepted, metrics = receipt.accepted, desk.metrics
+    stored = 0 if receipt.replayed else accepted
+    metrics.accepted.value += stored
+    metrics.duplicates.value += accepted + receipt.duplicates - stored
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})

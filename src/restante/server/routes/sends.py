@@ -41,14 +41,14 @@ class SendsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SendAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of one send: its receipt, or its problem."""
+    """The outcome of one send: its receipt, or its problem."""
 
     receipt: Receipt | None = None
     problem: dict[str, Any] | None = None
 
 
 class SendsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each send, in their order."""
+    """The outcome of each send, in their order."""
 
     answers: tuple[SendAnswer, ...]
 
@@ -86,7 +86,7 @@ def _read(body: Buffer) -> list[_Send]:
 
 
 async def _carry_out(link: ServedLink, grant: Grant, sends: Sequence[_Send]) -> list[_Outcome]:
-    """What is plainly right is given to the committer at once, so that it goes into one commit; shards do so themselves."""
+    """Give what is plainly right to the committer at once, so that it goes into one commit; shards do so themselves."""
     loop = asyncio.get_running_loop()
     if not isinstance(link, InProcess):
         return await asyncio.gather(*(_outcome(link, send.content, None) for send in sends))

@@ -19,7 +19,7 @@ _SOURCE = "/v1/sources/{source}"
 
 
 class ResetSourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lies beyond the position is stored when it comes again; null: all of it."""
+    """The position beyond which records are stored when they come again; null: all of them."""
 
     position: Number | None
     partition: Number | None = None

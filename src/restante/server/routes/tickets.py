@@ -21,7 +21,7 @@ _ROLES = frozenset({Role.RECIPIENT})
 
 
 class TicketBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the ticket is for."""
+    """The purpose of the ticket."""
 
     recipient: Annotated[
         str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX, description="Whose mailbox is to be followed.")

@@ -11,7 +11,7 @@ from msgspec import Meta
 from restante import limits
 from restante.errors import Forbidden, InvalidRequest
 from restante.model.access.access import Role
-from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.pages import page_size
 from restante.server.access.tokens import Token, TokenFile, id_of
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
@@ -58,7 +58,7 @@ class TokenPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new token is for. Origins bind a publisher, recipients a recipient, groups a worker."""
+    """The purpose of a new token. Origins bind a publisher, recipients a recipient, groups a worker."""
 
     roles: Annotated[_Roles, Meta(min_length=1)]
     origins: _Names | None = None

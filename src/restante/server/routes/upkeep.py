@@ -19,7 +19,7 @@ from restante.settings_file import Effective, LoadedSettings
 
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was done now."""
+    """The changes that were made now."""
 
     count: Annotated[int, Meta(ge=0, description="How many runs were merged, or messages settled.")]
 

@@ -18,7 +18,7 @@ import msgspec
 from restante.errors import Internal, RestanteError
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.limits import PASS_LOOK_SECONDS
-from restante.model.access.access import Grant, Role
+from restante.model.access.access import EVERYTHING, Grant, Role
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
@@ -64,7 +64,7 @@ class ShortRoute(ABC, Generic[R]):
     """The short way of one route, for one server. Made and used in its event loop."""
 
     route: ClassVar[Route]
-    """The route of the application that takes what this way does not. Whoever may use that one may use this one."""
+    """The route of the application that takes what this way does not. Those who may use that one may use this one."""
     status: ClassVar[int]
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
     takes_room: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class ShortRoute(ABC, Generic[R]):
         """Count what was answered in the metrics."""
 
     def shown(self, request: CommitRequest[R]) -> object:
-        """What is answered."""
+        """The answer."""
         return request.answer()
 
     def beside(self, answer: object) -> bytes:  # noqa: ARG002  # most answers have no more
@@ -124,7 +124,7 @@ class ShortRoute(ABC, Generic[R]):
         return request.answer()
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """What a head says; None if it asks for more than this way does."""
+        """The parsed head; None if it asks for more than this way does."""
         place, given = self.place(url), dict(headers)
         size = None if place is None else self.size(given)
         if place is None or size is None or not self._is_plain(headers, given):
@@ -162,15 +162,18 @@ class ShortRoute(ABC, Generic[R]):
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
         """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
-        if (self.takes_room and not self.desk.room.has_place(head.size)) or _log.isEnabledFor(logging.DEBUG):
+        desk, now = self.desk, time.monotonic()
+        if (self.takes_room and not desk.room.has_place(head.size)) or _log.isEnabledFor(logging.DEBUG):
             return None
-        try:
-            grant = self._granted(head)
-        except RestanteError:
-            return None
-        answer = self._taken(head, grant, body, connection, time.monotonic())
+        grant = EVERYTHING
+        if not desk.gate.lets_all_in(now):
+            try:
+                grant = self._granted(head)
+            except RestanteError:
+                return None
+        answer = self._taken(head, grant, body, connection, now)
         if answer is not None and self.takes_room:
-            self.desk.room.enter(head.size)
+            desk.room.enter(head.size)
         return answer
 
     def _taken(
@@ -210,18 +213,18 @@ def small_json_length(given: GivenHeaders) -> int | None:
 class PendingAnswer(ShortAnswer, Listener[R]):
     """The answer to one request, which waits for its commit."""
 
-    __slots__ = ("_asked", "_came_at", "_grant", "_route", "loop")
-
     def __init__(
         self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
     ) -> None:
         self._connection = connection
-        self.status, self.head, self.body = 0, b"", b""
-        self.loop = route.loop
         self._route = route
         self._asked = asked
         self._grant = grant
         self._came_at = came_at
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:  # type: ignore[override]  # nobody sets it
+        return self._route.loop
 
     def tell(self, request: CommitRequest[R]) -> None:
         if self._route.finishes and self._route.is_unfinished(request):
@@ -240,10 +243,11 @@ class PendingAnswer(ShortAnswer, Listener[R]):
 
     def _send(self, request: CommitRequest[R]) -> None:
         route, size, seconds = self._route, self._asked.size, time.monotonic() - self._came_at
+        desk = route.desk
         if route.takes_room:
-            route.desk.room.leave(size)
+            desk.room.leave(size)
         status, head, body = self._answer(request, seconds)
-        route.desk.metrics.exchange(route.counted, status, seconds, size, len(body))
+        desk.metrics.exchange(route.counted, status, seconds, size, len(body))
         self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:

@@ -157,7 +157,7 @@ def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity
 
 
 def _take_beside(tables: Tables, changes: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
-    """What there is beside messages."""
+    """Take in what there is beside messages."""
     if not facts.is_plain:
         return _take_all_beside(tables, changes, number, facts, fidelity)
     if facts.settled:

@@ -57,7 +57,7 @@ BATCHES = StructType(
     ]
 )
 KEY = ("partition", "message_sequence_number")
-"""What tells one delivery from another."""
+"""The columns that tell one delivery from another."""
 NEW = ("published",)
 SETTLING = ("collected", "expired", "withdrawn")
 MESSAGE_NEEDS = (
@@ -176,7 +176,7 @@ def _state() -> Column:
 
 
 def _happened() -> Column:
-    """What is stored says when a message was collected or was to expire; of the rest it is known that it was published."""
+    """The time of a change. What is stored says when a message was collected or was to expire; of the rest it is known that it was published."""
     return (
         f.when(f.col("change") != "stored", f.col("at"))
         .when(f.col("state") == "expired", f.coalesce(f.col("expires_at"), f.col("at")))

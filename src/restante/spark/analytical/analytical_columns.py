@@ -22,7 +22,7 @@ _MICROSECONDS_A_DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one batch of changes comes to."""
+    """The parts that one batch of changes comes to."""
 
     messages: pa.Table
     deliveries: pa.Table
@@ -45,7 +45,7 @@ def split(changes: pa.RecordBatch) -> Split:
 
 
 class _Told:
-    """What kind each change is: masks without nulls."""
+    """The kinds of the changes: masks without nulls."""
 
     def __init__(self, changes: pa.RecordBatch | pa.Table) -> None:
         change = changes.column("change")

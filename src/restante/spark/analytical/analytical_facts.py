@@ -1,4 +1,4 @@
-"""What a batch of changes held."""
+"""Facts of a batch of changes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ DELIVERIES_BY = "settled"
 _MADE_BY = f"{__name__}:filed"
 _DESCRIPTION = "data"
 _FILED = "filed"
-"""What stands in the place of a change: there is none of this name."""
+"""The name that stands in the place of a change: there is none of this name."""
 _REPEATING = (
     *("partition", "recipient", "origin", "kind", "document_type", "weight", "media_type"),
     *("state", "bundle_id", "expires_at"),
@@ -45,7 +45,7 @@ class TaskFolders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilingWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tasks are asked for."""
+    """The order for the tasks."""
 
     messages: str
     """The folder into which files are wanted."""
@@ -55,7 +55,7 @@ class FilingWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filed(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a micro-batch, or of a part of it."""
+    """The outcome of a micro-batch, or of a part of it."""
 
     facts: Facts
     is_stored: bool
@@ -83,7 +83,7 @@ def file_changes(changes: DataFrame, number: int, wish: FilingWish) -> Filed | N
 
 
 def whole_of(filed_parts: Iterable[Filed]) -> Filed:
-    """What became of all of a micro-batch."""
+    """The outcome of all of a micro-batch."""
     parts = list(filed_parts)
     return Filed(
         facts=together(part.facts for part in parts),

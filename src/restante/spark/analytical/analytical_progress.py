@@ -37,7 +37,7 @@ class Progress:
         """When the newest change happened that is in the tables."""
 
     def take_in(self, changes: DataFrame, number: int) -> None:
-        """What Spark calls with each micro-batch."""
+        """Take in a micro-batch, each time Spark calls."""
         begun = self.newest is not None
         if self._by_files is not None:
             facts = self._by_files.apply(changes, number=number)

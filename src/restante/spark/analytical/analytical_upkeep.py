@@ -1,4 +1,4 @@
-"""What keeps the analytical store's tables in shape: old rows go, small files become large ones, old files go.
+"""Upkeep of the analytical store's tables: old rows go, small files become large ones, old files go.
 
 A row that was deleted, because it was too old or because its recipient was erased, is in no answer any more. Its bytes are
 still in files of earlier versions of the table, until those are removed: `versions_hours` later.

@@ -25,7 +25,7 @@ Convert = Callable[[Column], Column]
 _OPTIONS = {"allowNonNumericNumbers": "false"}
 """Options of `from_json`, without which the text "NaN" would be a number."""
 _STRICT = frozenset({Kind.BOOLEAN, Kind.LONG, Kind.DOUBLE})
-"""What `from_json` reads from nothing else."""
+"""The kinds that `from_json` reads from nothing else."""
 _LARGE = r"^DECIMAL\((19|[23][0-9]),0\)$"
 
 

@@ -18,7 +18,7 @@ from restante.spark.documents.shapes import NOTHING, NUMBERS, Kind, Names, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What is stored at one place of the documents."""
+    """The values that are stored at one place of the documents."""
 
     kinds: tuple[Kind, ...]
     """The kinds in the order in which they came; never empty."""
@@ -47,7 +47,7 @@ def grown(known: Layout, shape: Shape, fidelity: Fidelity) -> Layout:
 
 
 def misfits(layout: Layout | None, shape: Shape, names: Names = ()) -> Iterator[Misfit]:
-    """What has no place. A value within an array is reported as the outermost array around it."""
+    """The values that have no place. A value within an array is reported as the outermost array around it."""
     for kind in sorted(shape.kinds):
         if layout is None:
             if _says_something(kind, shape):
@@ -110,7 +110,7 @@ class _Growth:
     room: _Room
 
     def layout(self, known: Layout | None, shape: Shape, *, depth: int) -> Layout | None:
-        """What is known and what the shape adds to it. None if there is nothing to store yet."""
+        """The layout of what is known and what the shape adds to it. None if there is nothing to store yet."""
         found: Layout | None = known
         for kind in self._offered(known, shape):
             found = self._with(found, kind, shape, depth=depth)

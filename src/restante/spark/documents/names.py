@@ -12,7 +12,7 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 _REFUSED = frozenset(" ,;{}()\n\t=.`%")
-"""What Delta refuses, what would need quotes in every path (`.` and the backtick), and the sign itself."""
+"""The signs that Delta refuses, those that would need quotes in every path (`.` and the backtick), and the sign itself."""
 _EMPTY = "%"
 
 

@@ -1,4 +1,4 @@
-"""What has no place in the columns of documents: found by the survey, shown value by value.
+"""Values that have no place in the columns of documents: found by the survey, shown value by value.
 
 Any number of messages can be concerned, with whole documents. So nothing of it goes through the driver's memory.
 """
@@ -33,7 +33,7 @@ CARRIED = StructType(
         StructField("published_at", TimestampType()),
     ]
 )
-"""What comes along if the messages have it, so that nobody has to look for them."""
+"""The columns that come along if the messages have them, so that nobody has to look for them."""
 
 _MISFIT = StructType(
     [
@@ -46,7 +46,7 @@ _MISFIT = StructType(
 _BY_TYPE = StructType([StructField("known", StringType()), StructField("misfits", ArrayType(_MISFIT))])
 _UNREADABLE = Misfit((), "json", "unreadable")
 _UNSEEN = Misfit((), "a known shape", "object")
-"""There were too many shapes to look at this one."""
+"""The misfit of a shape that was not looked at: there were too many."""
 
 
 def kept_aside(found: Survey, schema: StructType, fidelity: Fidelity) -> DataFrame:

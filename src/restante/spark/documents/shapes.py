@@ -19,7 +19,7 @@ Names = tuple[str, ...]
 
 
 class Kind(StrEnum):
-    """What JSON can hold. Null is no kind: it says nothing. Also the names of the columns of full fidelity."""
+    """The kinds of values of JSON. Null is no kind: it says nothing. Also the names of the columns of full fidelity."""
 
     BOOLEAN = "boolean"
     LONG = "long"
@@ -39,14 +39,14 @@ NUMBERS = (Kind.LONG, Kind.DECIMAL, Kind.DOUBLE)
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What has been met at one place of the documents."""
+    """The values that have been met at one place of the documents."""
 
     kinds: Mapping[Kind, Position] = field(default_factory=dict)
     """Each kind, with the least position at which it was met."""
     properties: Mapping[str, Shape] = field(default_factory=dict)
     """The properties of the objects among the values."""
     element: Shape | None = None
-    """What the arrays among them held, all elements together."""
+    """The shape of what the arrays among them held, all elements together."""
 
     @property
     def first(self) -> Position | None:

@@ -25,7 +25,7 @@ from restante.spark.documents.type_text import read_type_text
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What there is in a frame of messages."""
+    """The shapes in a frame of messages."""
 
     frame: DataFrame
     shapes: dict[str, Shape]

@@ -44,5 +44,5 @@ def as_array(value: Column) -> Column:
 
 
 def at(value: Column, names: Column) -> Column:
-    """What stands at the end of this way of property names; null if the way ends before."""
+    """The value at the end of this way of property names; null if the way ends before."""
     return f.reduce(names, value, lambda inner, name: f.element_at(as_object(inner), name))

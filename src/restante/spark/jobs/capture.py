@@ -25,8 +25,7 @@ from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
 from restante.spark.source import topic_stream
 from restante.spark.source.topic_frames import TopicSource, topic_ranges
-from restante.spark.tables.captured_files import Capture
-from restante.spark.tables.captured_records import RecordCapture
+from restante.spark.tables.captured_files import Capture, RecordCapture
 from restante.spark.tables.folders import Folders, absolute
 
 NAME = "capture"

@@ -21,7 +21,7 @@ _TOP = 10
 
 
 class Options(ReportOptions, frozen=True, kw_only=True):
-    """What every report has, and how long the lists are."""
+    """The options of every report, and how long the lists are."""
 
     top: Annotated[int, msgspec.Meta(ge=1, le=LEADERBOARD_TOP_MAX, description="How many places every list has.")] = (
         _TOP

@@ -156,7 +156,7 @@ def _given(work: Work, options: Options) -> DataFrame | None:
 
 
 def _by_product(documents: DataFrame) -> DataFrame:
-    """What there is of every product, in the order of the day."""
+    """The rows of every product, in the order of the day."""
     number = f.array_position(f.array(*map(f.lit, PRODUCTS)), f.col("product"))
     details = documents.where(f.col("product") != f.lit(SUMMARY_PRODUCT))
     return (

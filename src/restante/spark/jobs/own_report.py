@@ -22,7 +22,7 @@ SUMMARY = "A report of your own: a Python file with a transform."
 
 
 class Options(ReportOptions, frozen=True, kw_only=True):
-    """What every report has, and where the file is."""
+    """The options of every report, and where the file is."""
 
     file: Annotated[str, msgspec.Meta(description="The Python file with the function transform. It must be given.")] = (
         ""
@@ -31,7 +31,7 @@ class Options(ReportOptions, frozen=True, kw_only=True):
 
 
 def transform(report: ReportFile, messages: DataFrame, deliveries: DataFrame, *, moment: ReportMoment) -> DataFrame:
-    """What the file's `transform` makes of the tables."""
+    """The frame that the file's `transform` makes of the tables."""
     return report.computed(
         messages=messages, deliveries=deliveries, as_of=moment.as_of, since=moment.since, until=moment.until
     )

@@ -78,13 +78,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def definition(self) -> dict[str, str | int | list[str]]:
-        """What makes another store of it when it changes."""
+        """The definition, which makes another store of it when it changes."""
         names = sorted(self.columns)
         return {"table": self.table, "key": self.key, "columns": names, "records_per_file": self.records_per_file}
 
 
 class CopyState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store is a copy of, and up to where. Each commit carries it."""
+    """The source of a copy, and up to where it is copied. Each commit carries it."""
 
     definition: dict[str, str | int | list[str]]
     table_id: str
@@ -161,7 +161,7 @@ class _Store:
         self._history = history_of(self.spark, self.path)
 
     def state(self) -> CopyState | None:
-        """What the last of our commits says, if there is one."""
+        """The state that the last of our commits says, if there is one."""
         told = (commit["userMetadata"] for commit in self._history.commits)
         return next((state for text in told if text and (state := _state_of(text))), None)
 
@@ -176,7 +176,7 @@ class _Store:
         return self.outcome(wanted, read=rows, removed=0, rebuilt=True)
 
     def update(self, source: TableSource, known: CopyState, wanted: CopyState) -> Outcome:
-        """What has come and gone since, and a few slices merged with it, in one commit."""
+        """Take in what has come and gone since, and merge a few slices with it, in one commit."""
         changed = table_changes.changes(self.spark, source, after=known.version)
         net = table_changes.transform_changes(changed, identity=identity_of(changed.schema))
         come = transform(net.come, self.options)

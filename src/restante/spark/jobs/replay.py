@@ -49,7 +49,7 @@ _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to come back."""
+    """The choice of messages that are to come back."""
 
     path: Annotated[
         str, msgspec.Meta(description="Where the captured files lie. By default capture beside the tables.")
@@ -67,7 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def transform(changes: DataFrame, options: Options, *, now: datetime) -> DataFrame:
     """The messages that are to come back, with the number that gives their order, and the state they were in.
 
-    Whoever asks for what is settled wants to see it. So it does not expire, where it would do so at once.
+    A reader that asks for what is settled wants to see it. So it does not expire, where it would do so at once.
     """
     wanted = transform_last(changes).where(_is_wanted(options))
     is_over = f.col("state").isin(*_SETTLED) & ((f.col("state") == "expired") | (f.col("expires_at") <= f.lit(now)))
@@ -80,7 +80,7 @@ def transform_last(changes: DataFrame) -> DataFrame:
     """Each message that was not erased, with its state after all that was captured.
 
     A message that was released to the end has two numbers and lives under the later one. Something captured twice counts
-    once. Nothing happens to what is settled, so whoever says that a message is settled is right. A message of which only
+    once. Nothing happens to what is settled, so a change that says that a message is settled is right. A message of which only
     the release was captured has no time of publishing.
     """
     is_erased = f.col("change") == ERASED

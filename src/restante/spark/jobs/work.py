@@ -1,4 +1,4 @@
-"""What a job gets to work with, and what it says at the end."""
+"""The means of a job, and its outcome at the end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Work:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a job has done: figures for people and machines, and a table to look at, if there is one."""
+    """The outcome of a job: figures for people and machines, and a table to look at, if there is one."""
 
     figures: dict[str, Figure]
     table: pa.Table | None = None

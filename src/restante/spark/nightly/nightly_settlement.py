@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from restante.spark.running.identities import uuid_of
 
 PRODUCTS = {"night": 0, "day": 24, "peak": 68, "evening": 84}
-"""What is settled separately, by the quarter-hour with which it begins."""
+"""The products that are settled separately, by the quarter-hour with which each begins."""
 SUMMARY = "summary"
 _CENT = 1_000_000
 _LAST = 2**31 - 1
@@ -106,7 +106,7 @@ def _summaries(details: DataFrame) -> DataFrame:
 
 
 def _product() -> Column:
-    """That of the quarter-hour: the last one that has begun."""
+    """The product of the quarter-hour: the last one that has begun."""
     chosen = f.lit(next(iter(PRODUCTS)))
     for name, first in PRODUCTS.items():
         chosen = f.when(f.col("quarter") >= f.lit(first), f.lit(name)).otherwise(chosen)

@@ -19,7 +19,7 @@ from restante.spark.tables.cleanup import history_of
 from restante.spark.tables.tables import StoredTable
 
 ADDED = ("computed_at", "place")
-"""What is added to a report's columns: the moment of the run, and a number by which its rows come in order."""
+"""The columns that are added to a report's: the moment of the run, and a number by which its rows come in order."""
 
 _FILE_BYTES = 64 * MIB
 _UNFIT = set(" ,;{}()\n\t=")
@@ -31,7 +31,7 @@ def keep(
 ) -> DataFrame:
     """Write a run into the table of the report, leave the newest `runs` there, and give what was written.
 
-    Whoever goes on from what was written has the very rows that are kept, and nothing is computed a second time.
+    A job that goes on from what was written has the very rows that are kept, and nothing is computed a second time.
     """
     _check_names(report)
     place = work.place("reports", name)

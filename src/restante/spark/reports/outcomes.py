@@ -1,4 +1,4 @@
-"""What has become of every message, from the tables of messages and deliveries: what all reports begin with."""
+"""Outcomes of every message, from the tables of messages and deliveries: what all reports begin with."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ReportFile:
         return cls(path, _function(path, names))
 
     def computed(self, **given: object) -> DataFrame:
-        """What the function gives when it is given what its parameters name."""
+        """The result of the function when it is given what its parameters name."""
         arguments = self._arguments(given)
         with self.told():
             frame = self.function(**arguments)
@@ -51,7 +51,7 @@ class ReportFile:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """What goes wrong in here is told by the line of the file where it happened, if it happened there."""
+        """Tell what goes wrong in here by the line of the file where it happened, if it happened there."""
         with _told(self.path):
             yield
 

@@ -32,7 +32,7 @@ _NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{REPORT_NAME_CHARACTERS_MAX - 1}}}")
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What every report can be told."""
+    """The options of every report."""
 
     as_of: Annotated[
         datetime | None,
@@ -110,7 +110,7 @@ def check_name(name: str) -> None:
 
 
 def check_columns(report: DataFrame, *, each: bool) -> None:
-    """What can be kept and posted."""
+    """Check that a report can be kept and posted."""
     taken = [column for column in report.columns if column.lower() in ADDED]
     if taken:
         raise InvalidRequest(f"A report has no columns named {' or '.join(ADDED)}: they are added. Rename {taken[0]}.")

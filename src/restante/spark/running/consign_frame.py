@@ -37,7 +37,7 @@ def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool =
 
 
 def sent(work: Work, *, key: str) -> SentFrame:
-    """What the hub says of the consignment of this key."""
+    """The answer of the hub about the consignment of this key."""
     place = writing_of(work.hub).place
     with connect(place.url, token=place.token) as hub:
         for found in hub.consignments(state=ConsignmentState.COMMITTED, key=key):

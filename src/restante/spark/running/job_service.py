@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: str
     event: Happened
     text: str | None = None
-    """What it told, or what went wrong."""
+    """The text that it told, or what went wrong."""
     seconds: float | None = None
     """How long the run took."""
     next: datetime | None = None
@@ -100,7 +100,7 @@ class _Round(threading.Thread):
     def run(self) -> None:
         try:
             self._look_after()
-        except BaseException as error:  # noqa: BLE001  # handed to whoever started it
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that started it
             self.broken = error
             self._asked.set()
 

@@ -51,14 +51,14 @@ Schedule = Every | At | Always
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of a job so far."""
+    """The past of a job: what has become of it so far."""
 
     since: datetime
     """When it was first looked after."""
     started: datetime | None = None
     """When its last run began."""
     ended: datetime | None = None
-    """And when that was over."""
+    """The time when that was over."""
     failures: int = 0
     """How many runs have failed, one after the other, up to now."""
 

@@ -1,4 +1,4 @@
-"""What went wrong in a job, in a line. Spark wraps the error of a task in pages; what was raised there is found again."""
+"""Failures of a job, in a line. Spark wraps the error of a task in pages; what was raised there is found again."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NAMES = (
 )
 """The names of the jars, as Ivy names its files."""
 EXCLUDES = ("com.*:*", "commons-*:*", "io.airlift:*", "jakarta.*:*", "javax.*:*", "org.*:*")
-"""What Delta's jars need beside one another is among those that Spark ships."""
+"""The jars that Delta's need beside one another and that Spark ships."""
 MIRROR = "RESTANTE_SPARK_REPOSITORIES"
 """The environment's name for other places to fetch from, with commas between; asked before Maven Central."""
 _PLACE = "https://repo1.maven.org/maven2"

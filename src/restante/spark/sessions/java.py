@@ -57,7 +57,7 @@ class Java:
     version: int
     """17, 21, 25."""
     build: str
-    """What it says of itself."""
+    """The words of the Java about itself."""
     of_wheel: bool = False
 
 
@@ -110,7 +110,7 @@ def _of_wheel() -> Java:
 
 
 def _asked(command: Path) -> Java | None:
-    """What a Java says of itself; None if this is no Java, or one that does not run."""
+    """The words of a Java about itself; None if this is no Java, or one that does not run."""
     try:
         done = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWER_SECONDS_MAX, check=False

@@ -102,7 +102,7 @@ def _built(master: str | None, name: str, settings: Mapping[str, str]) -> SparkS
 
 
 def _apply(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """What can be changed in a session that runs."""
+    """Apply the settings that can be changed in a session that runs."""
     for key, value in settings.items():
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)

@@ -29,7 +29,7 @@ from restante.model.publishing.validation import FIELDS
 from restante.spark.source.options import Writing
 
 WRITTEN_FIELDS = tuple(name for name in FIELDS if name not in ("visible_at", "source_position"))
-"""What a column of a frame may be: a consignment is delivered at one moment, so nothing of it is delayed."""
+"""The fields that a column of a frame may be: a consignment is delivered at one moment, so nothing of it is delayed."""
 _TEXT = (StringType,)
 _EXPECTED: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "id": ((StringType, BinaryType), "string or binary"),

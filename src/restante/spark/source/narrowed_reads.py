@@ -1,4 +1,4 @@
-"""What of a micro-batch a job really looks at, told to the tasks that read it: the rest is not fetched for nothing.
+"""Narrowed reads: what of a micro-batch a job really looks at, told to the tasks that read it: the rest is not fetched.
 
 Spark gives a stream's source no word on the columns and rows that are used of a micro-batch. If one is passed over several
 times, each pass says what it needs, in a property that Spark hands to all tasks of a thread's jobs. A column that is not
@@ -24,7 +24,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 class Narrow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed of a micro-batch."""
+    """The part of a micro-batch that is needed."""
 
     batch: int
     columns: tuple[str, ...]
@@ -35,10 +35,10 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     made_by: str | None = None
     """A function, as `module:name`, that is given the rows of each part; what it makes of them comes in their place."""
     told: str = ""
-    """What is told to that function."""
+    """The text that is told to that function."""
 
     def made_of(self, rows: Iterator[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
-        """What comes in the place of these rows."""
+        """The rows that come in the place of these."""
         if self.made_by is None:
             return rows
         module, _, name = self.made_by.partition(":")
@@ -60,7 +60,7 @@ def narrowed(spark: SparkSession, narrow: Narrow) -> Iterator[None]:
 
 
 def narrow_of_task() -> Narrow | None:
-    """What the task that runs here was told; None: everything is needed."""
+    """The narrowing that the task that runs here was told; None: everything is needed."""
     task = TaskContext.get()
     told = None if task is None else task.getLocalProperty(_PROPERTY)
     if task is None or told is None:

@@ -55,7 +55,7 @@ def words_for(kind: object) -> str:
 
 
 def description_of(kind: object) -> str:
-    """What its annotation says, or nothing."""
+    """The description in its annotation, or nothing."""
     found = inspect.type_info(kind)
     note = found.extra_json_schema if isinstance(found, inspect.Metadata) else None
     return str((note or {}).get("description", ""))

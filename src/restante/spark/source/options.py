@@ -95,7 +95,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """What is to be read, and how."""
+    """The choice of what is to be read, and how."""
 
     place: HubPlace
     partitions: tuple[int, ...]
@@ -196,7 +196,7 @@ class _Given:
         return name.lower() in self._values
 
     def get(self, name: str, read: Callable[[str], T], default: T) -> T:
-        """What `read` makes of it; what it cannot read is refused with its words."""
+        """The value that `read` makes of it; what it cannot read is refused with its words."""
         text = self._values.get(name.lower())
         if text is None:
             return default

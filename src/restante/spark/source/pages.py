@@ -24,7 +24,7 @@ from restante.spark.source.rows import SourceRows
 
 @dataclass(frozen=True)
 class StoredPartition(InputPartition):
-    """What a partition stores as of a position."""
+    """The messages that a partition stores as of a position."""
 
     partition: int
     position: int

@@ -1,4 +1,4 @@
-"""What the hub answers, as the columns that Spark expects: texts spelt out, ids as texts, and what is not there as null."""
+"""Answers of the hub, as the columns that Spark expects: texts spelt out, ids as texts, and what is not there as null."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ CHANGES = _schema(
 
 
 _ALSO = _schema("text")
-"""What is made of other columns, for those who ask for it."""
+"""The columns that are made of other ones, for those who ask for them."""
 
 
 def chosen(names: tuple[str, ...]) -> StructType:

@@ -26,7 +26,7 @@ from restante.spark.source.pages import ChangesPartition, StoredPartition, store
 from restante.spark.source.rows import SourceRows
 
 UNREAD = -1
-"""Nothing of the partition was read: it begins with what is stored."""
+"""The position of a partition of which nothing was read: it begins with what is stored."""
 Offset = dict[str, int]
 """Positions, as Spark keeps them in its checkpoint."""
 

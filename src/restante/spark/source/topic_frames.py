@@ -64,7 +64,7 @@ def topic_ranges(source: TopicSource) -> list[TopicRange]:
 
 
 def _reader(topic: str, settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: it is carried to where Spark runs it, so it has nothing but values."""
+    """The function of a task: it is carried to where Spark runs it, so it has nothing but values."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -54,7 +54,7 @@ class TopicStream(DataSource):
 
 @dataclass(frozen=True)
 class _Stretch(InputPartition):
-    """What one task reads."""
+    """The stretch that one task reads."""
 
     wanted: TopicRange
 

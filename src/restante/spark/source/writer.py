@@ -33,13 +33,13 @@ from restante.spark.source.options import Writing
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
-"""What Spark calls them in a task's properties."""
+"""The names that Spark gives them in a task's properties."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Part(WriterCommitMessage):
-    """What a task has staged."""
+    """The part that a task has staged."""
 
     consignment: str | None
     """The id of the consignment; None: there were no rows."""
@@ -211,7 +211,7 @@ def _commit(link: HttpLink, parts: Sequence[Part], key: str | None, writing: Wri
                 raise
             _compare(link, consignment, parts)
     elif key is not None and writing.batch:
-        # Whoever waits for the batch of a frame without rows hears that it is complete.
+        # A program that waits for the batch of a frame without rows hears that it is complete.
         link.call(CommitConsignment(open_consignment(link, key, batch=True).id, []))
 
 

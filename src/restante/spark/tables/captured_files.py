@@ -1,4 +1,7 @@
-"""Puts micro-batches of the feed into plain files, each change once, however often a micro-batch is begun."""
+"""Puts micro-batches of the feed into plain files, each change once, however often a micro-batch is begun.
+
+Records of a Kafka topic are kept in the same way, by topic partition and hour.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ ERASED = "erased"
 HOUR = "%Y-%m-%dT%H"
 """How an hour is written, in Python's words."""
 _SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400, 3_600
+_MILLISECONDS = 1_000
 _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.[a-z0-9.]*parquet$")
 
 
@@ -41,7 +45,7 @@ def transform_without(captured: DataFrame, erased: DataFrame) -> DataFrame:
 
 
 def transform_gone(captured: DataFrame, erased: DataFrame) -> DataFrame:
-    """And those that are not."""
+    """The captured rows that an erasure takes away."""
     both, is_gone = _beside(captured, erased)
     return both.where(is_gone).select(*captured.columns)
 
@@ -112,7 +116,7 @@ class Capture:
         self.forget(batch)
 
     def rows_of(self, batch: DataFrame) -> DataFrame:
-        """What is kept of a micro-batch, with its hour."""
+        """The rows that are kept of a micro-batch, with their hour."""
         return transform(batch)
 
     def _stage(self, rows: DataFrame, staged: str) -> None:
@@ -144,3 +148,20 @@ class Capture:
             self._folders.move(part, file)
         self._folders.remove(staged)
         self.rewritten += 1
+
+
+def transform_records(records: DataFrame) -> DataFrame:
+    """The records with the hour of their time stamp, in UTC."""
+    return records.withColumn("hour", hour_of(f.floor(f.col("timestamp_ms") / f.lit(_MILLISECONDS))))
+
+
+class RecordCapture(Capture):
+    """The files of one topic. What a record says nobody looks at, so nothing is erased from them."""
+
+    order = "offset"
+
+    def rows_of(self, batch: DataFrame) -> DataFrame:
+        return transform_records(batch)
+
+    def forget(self, batch: DataFrame) -> None:
+        """Kafka does not say who was erased."""

@@ -39,7 +39,7 @@ class Folders:
                 yield name
 
     def move(self, source: str, target: str) -> None:
-        """There from one moment to the next, in the place of what was there."""
+        """Move a file from one moment to the next, into the place of what was there."""
         to = self._hadoop.Path(target)
         self._system(target).mkdirs(to.getParent())
         context = self._hadoop.FileContext.getFileContext(to.toUri(), self._settings)

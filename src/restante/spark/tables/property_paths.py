@@ -24,7 +24,7 @@ from restante.errors import InvalidRequest
 
 
 def value_at(schema: StructType, path: str) -> Column:
-    """What the path leads to. `InvalidRequest` says where it ends, if it leads nowhere or to no single value."""
+    """The value that the path leads to. `InvalidRequest` says where it ends, if it leads nowhere or to no single value."""
     first, *rest = names = path.split(".")
     if not all(names):
         raise InvalidRequest(f"{path!r} is no path. Write names with dots between, such as document.customer.region.")

@@ -1,4 +1,4 @@
-"""What has changed in a Delta table since a version of it: which rows are gone, and which are there now.
+"""Changes of a Delta table since a version of it: which rows are gone, and which are there now.
 
 Read from the table's change feed, so that only what was written since is read, and files that were merely compacted are
 not. A table may have no change feed, or its old versions may be gone: then the whole table has to be read again.
@@ -39,7 +39,7 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """What is left of all that happened: rows that are to go, by identity, and rows that are to come."""
+    """The net result of all that happened: rows that are to go, by identity, and rows that are to come."""
 
     gone: DataFrame | None
     come: DataFrame

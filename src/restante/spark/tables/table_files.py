@@ -227,6 +227,6 @@ def remove(folder: str, files: Sequence[NewFile]) -> None:
 
 
 def actions_of(files: Sequence[NewFile], *, application: str, version: int, now_ms: int) -> list[str]:
-    """What the table's log is told: the files, and which write of which name this was."""
+    """The actions for the table's log: the files, and which write of which name this was."""
     write = {"txn": {"appId": application, "version": version, "lastUpdated": now_ms}}
     return [msgspec.json.encode(write).decode(), *(file.action() for file in files)]

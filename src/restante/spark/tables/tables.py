@@ -33,7 +33,7 @@ WRITING = {
 SETTING = "restante."
 """Properties of a table that are ours begin with it."""
 _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "8"}
-"""Otherwise vacuum lists even a few folders in very many tasks, and that takes longer than all the rest."""
+"""Settings of a vacuum. Otherwise it lists even a few folders in very many tasks, and that takes longer than all the rest."""
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
@@ -44,7 +44,7 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a table is made of."""
+    """The definition of a table."""
 
     schema: StructType
     partitioned_by: str | None = None

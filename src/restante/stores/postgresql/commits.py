@@ -56,14 +56,14 @@ _log = logging.getLogger(__name__)
 
 
 class ShardStanding(NamedTuple):
-    """What a shard's row is to say while it is ours."""
+    """The fence and the number of commits that a shard's row has while it is ours."""
 
     fence: int
     commits: int
 
 
 class FencedCommits:
-    """What the owner knows of its rows, and the session in which it commits. Used by one thread at a time."""
+    """The rows of an owner, and the session in which it commits. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class FencedCommits:
 
     @property
     def shards(self) -> Sequence[int]:
-        """Those that are owned."""
+        """The shards that are owned."""
         return self._shards
 
     @property

@@ -30,7 +30,7 @@ def translated(error: psycopg.Error) -> RestanteError:
 
 
 def not_connected(error: psycopg.Error) -> Unavailable:
-    """For who opens a store: with what the driver said, which names the machine that was asked."""
+    """The error for who opens a store: with what the driver said, which names the machine that was asked."""
     return Unavailable(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}")
 
 

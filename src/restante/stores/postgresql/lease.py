@@ -41,7 +41,7 @@ class Lease:
         self._owner = owner
         self._seconds = seconds
         self.about = about
-        """What is said of it with each beat."""
+        """The text that is told of it with each beat."""
         self._session: Session | None = connect(terms, session_name(owner))
         self._until = running_seconds() + seconds * (1 - _MARGIN)
         self._session.execute(_ENTER, (owner, name, round(seconds * 1_000), about))
@@ -57,6 +57,10 @@ class Lease:
             raise NotOwner(self.lost)
         if running_seconds() >= self._until:
             raise NotOwner("This hub could not renew its lease of the store in time. It goes on when it can.")
+
+    def seconds_left(self) -> float:
+        """How long what is ours may be answered for, if it is renewed no more."""
+        return 0.0 if self.lost is not None else round(max(0.0, self._until - running_seconds()), 3)
 
     def close(self) -> None:
         """Let go of the lease, so that the next owner need not wait."""

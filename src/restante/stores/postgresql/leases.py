@@ -55,7 +55,7 @@ TAKEN_OVER = "Another hub has taken over the store; this one stores nothing more
 
 
 class OwnedShard(NamedTuple):
-    """What a shard's row says when it is taken."""
+    """A shard's row as it was taken."""
 
     shard: int
     first: int

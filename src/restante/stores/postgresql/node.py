@@ -85,6 +85,9 @@ class PostgresqlNode:
     def tell(self, about: bytes) -> None:
         self._lease.about = about
 
+    def lease_seconds(self) -> float:
+        return self._lease.seconds_left()
+
     def require(self) -> None:
         self._lease.require()
 
@@ -113,7 +116,7 @@ class PostgresqlNode:
         return kind(self._reads, commits, self._lease, let_go)
 
     def give_back(self, shards: Sequence[int]) -> None:
-        """Of those that are ours, so that the next owner need not wait. Without the server they end with the lease."""
+        """Give back the leases that are ours, so that the next owner need not wait. Without the server they end with the lease."""
         try:
             with self._session() as session:
                 leases.let_go(session, self.session, shards)

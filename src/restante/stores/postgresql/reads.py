@@ -1,4 +1,4 @@
-"""What is read of a store: the same for who owns it, and for who looks at one moment of it."""
+"""Reads of a store: the same for its owner, and for who looks at one moment of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an owner has read and written lately: it is the only one who writes, so it need not ask the server again.
+"""Rows that an owner has read and written lately: it is the only one who writes, so it need not ask the server again.
 
 Small rows only, single ones and those of one short prefix (the heads of a recipient), in two generations: when the younger
 one is full, the older one is forgotten. A row that a commit is about to change is unknown from before the commit is sent
-until it is done, so whoever has seen a part of a commit sees the rest of it too. What was read before a commit never takes
+until it is done, so a reader that has seen a part of a commit sees the rest of it too. What was read before a commit never takes
 the place of what the commit wrote: a reader says when it began.
 """
 
@@ -22,7 +22,7 @@ VALUE_BYTES_MAX = 4 * KIB
 PREFIX_BYTES = 8
 PREFIX_ROWS_MAX = 64
 _ROW_BYTES = 200
-"""What a row takes in memory beside its key and value, about."""
+"""The bytes that a row takes in memory beside its key and value, about."""
 
 _FLYING = sys.maxsize
 """Stands in the place of a row that a commit is about to change: no read has begun after that."""
@@ -47,7 +47,7 @@ class ReadMark(NamedTuple):
 class _Generation:
     def __init__(self) -> None:
         self.rows: dict[EntryKey, RecentRow | int] = {}
-        """What is known; or how many commits there were when it changed and was not kept."""
+        """The known rows; or how many commits there were when one changed and was not kept."""
         self.prefixes: dict[Prefix, Rows | int] = {}
         self.size_bytes = 0
 
@@ -70,11 +70,11 @@ class RecentRows:
         self._flying: frozenset[Space] | None = None
         """The spaces whose changed rows are marked while a commit is under way."""
         self._flying_rows: dict[Prefix, Rows] = {}
-        """What was known of the prefixes that it changes."""
+        """The rows that were known of the prefixes that it changes."""
         self._commits = self._forgotten = 0
 
     def row(self, entry: EntryKey) -> RecentRow | ReadMark:
-        """What is known; or the mark of a read that begins now."""
+        """The known row; or the mark of a read that begins now."""
         with self._lock:
             self._asked.add(entry.space)
             known = self._young.rows.get(entry) or self._old.rows.get(entry)

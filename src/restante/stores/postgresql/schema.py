@@ -23,7 +23,7 @@ LAYOUT = 2
 """The number of the layout of the tables below."""
 
 _ONE_MAKER = 7_230_114
-"""The advisory lock of whoever makes the tables: two hubs may start at once."""
+"""The advisory lock under which tables are made: two hubs may start at once."""
 
 _TABLES: LiteralString = """
 CREATE TABLE restante_layout (layout integer PRIMARY KEY);

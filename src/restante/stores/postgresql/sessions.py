@@ -35,7 +35,7 @@ SELECT set_config('lock_timeout', '{LOCK_SECONDS}s', false),
 
 
 def terms_of(address: str, password: str | None = None) -> dict[str, str]:
-    """What the driver is to be told. Everything that an address of PostgreSQL may say is passed on, TLS included."""
+    """The terms that the driver is told. Everything that an address of PostgreSQL may say is passed on, TLS included."""
     try:
         said = {name: str(value) for name, value in conninfo_to_dict(address).items() if value is not None}
     except psycopg.ProgrammingError as error:
@@ -99,7 +99,7 @@ class ReadSessions:
         self.closed = False
 
     def rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a query gives. A session that was found dead is replaced, once: reading twice does no harm."""
+        """The rows of a query. A session that was found dead is replaced, once: reading twice does no harm."""
         try:
             return self._rows(query, values)
         except psycopg.OperationalError as error:

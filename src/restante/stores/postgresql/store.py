@@ -46,7 +46,7 @@ class ShardStore(StoreReads):
         return self.get_many([entry]).get(entry)
 
     def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
-        """What is known is not asked for."""
+        """Ask the server only for values that are not known."""
         found = {entry: self._recent.row(entry) for entry in keys}
         unknown = [entry for entry, known in found.items() if isinstance(known, ReadMark)]
         known = {
@@ -124,11 +124,14 @@ class ShardStore(StoreReads):
     def require_owned(self) -> None:
         self._lease.require()
 
+    def lease_seconds(self) -> float | None:
+        return self._lease.seconds_left()
+
     def checkpoint(self) -> None:
         """The server tidies up by itself."""
 
     def scrub(self) -> bool:
-        """What was deleted is given up to be overwritten; when that happens is the server's affair, and its log's."""
+        """Give up what was deleted to be overwritten; when that happens is the server's affair, and its log's."""
         try:
             with self._sessions.borrowed() as session:
                 session.execute("VACUUM restante_entries, restante_blobs")
@@ -158,7 +161,7 @@ class ShardStore(StoreReads):
         self._let_go()
 
     def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What was read is given only while the store is ours: memory goes by it."""
+        """The rows that were read, given only while the store is ours: memory goes by it."""
         if self._closed:
             raise Unavailable("The store is closed.")
         rows = self._sessions.rows(query, values)

@@ -30,7 +30,7 @@ from restante.stores.sqlite.schema import connect_copier
 DATABASE_NAME = "restante.db"
 _COPY_PREFIX, _COPY_SUFFIX = "backup-", ".db"
 _STEPS_A_LOOK = 10_000
-"""So many steps of SQLite's machine are taken before it is looked whether the store is closing."""
+"""The number of steps of SQLite's machine before it is looked whether the store is closing."""
 
 
 class Snapshots:

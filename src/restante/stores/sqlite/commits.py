@@ -1,7 +1,7 @@
 """Commits: into the log and the overlay one by one, and from there into the database many at a time.
 
-Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by whoever freezes
-the overlay; the writer's lock by whoever uses the database's connection. The first is taken before the second.
+Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by the thread that
+freezes the overlay; the writer's lock by the user of the database's connection. The first is taken before the second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from restante.stores.sqlite.failures import outcome_unknown, reason_of, translat
 from restante.stores.sqlite.files import BlobFiles
 from restante.stores.sqlite.journal import JOURNAL_BYTES_MAX, Journal
 from restante.stores.sqlite.log import STEP_BYTES, Log
-from restante.stores.sqlite.lookups import Lookups, row_id_of
+from restante.stores.sqlite.lookups import Lookups, row_ids_of
 from restante.stores.sqlite.overlay import Overlay
 from restante.stores.sqlite.record import BlobRow, Deeds, pack_lives
 from restante.stores.sqlite.writer import Writer
@@ -29,16 +29,16 @@ class LogBounds(NamedTuple):
     There are two generations of both at most, each with its `most_bytes` and one commit more.
     """
 
-    target_bytes: int = 4 * MIB
-    """The length of the log from which on commits are transferred in the background."""
-    most_bytes: int = 16 * MIB
+    target_bytes: int = 12 * MIB
+    """The length of the log from which on commits are transferred in the background: by then most tiny runs are filed."""
+    most_bytes: int = 32 * MIB
     """The length of the log from which on a commit first transfers those before it: the bound, should the background not keep up."""
     step_bytes: int = STEP_BYTES
 
 
 LOG_BOUNDS = LogBounds()
 _RECORD_BYTES_MORE = 64 * KIB
-"""Of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
+"""The bytes of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
 
 
 class Commits:
@@ -76,7 +76,7 @@ class Commits:
         """Durable when it returns. The rows of blobs name `file`, if they do not hold the bytes themselves."""
         if self._overlay.weight_bytes() >= self._bounds.most_bytes or not self._log.may_append():
             self.transfer()
-        deeds = Deeds(list(changes.entries.items()), rows, list(map(row_id_of, changes.dropped)))
+        deeds = Deeds(list(changes.entries.items()), rows, row_ids_of(changes.dropped))
         with self._appending:
             self.require_running()
             self._writer.require_fences(changes.fences)
@@ -186,9 +186,10 @@ class Commits:
             last = self._last_blobs.get(blob.partition)
             if last is None:
                 last = self._lookups.last_blob(blob.partition)
-            new = row[0] > last or not self._lookups.has_blob(row[0])
-            assert new, "a blob is written once, under a number never used before"
-            self._last_blobs[blob.partition] = max(last, row[0])
+            if row[0] > last:
+                self._last_blobs[blob.partition] = row[0]
+            else:
+                assert not self._lookups.has_blob(row[0]), "a blob is written once, under a number never used before"
 
     def _transfer_frozen(self) -> None:
         frozen = self._overlay.frozen

@@ -39,7 +39,7 @@ def translated(error: sqlite3.Error | OSError, where: object = "the data folder"
 
 
 def reason_of(error: BaseException) -> str:
-    """What the system said, without the file of which it said it."""
+    """The words of the system, without the file of which it said them."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error) or repr(error)
 
 

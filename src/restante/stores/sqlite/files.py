@@ -195,7 +195,7 @@ class _OpenFile:
 
 
 def gaps(ranges: Iterable[ByteRange], size: int) -> list[ByteRange]:
-    """What lies between the ranges, which are in order, and after them up to `size`."""
+    """The gaps between the ranges, which are in order, and after them up to `size`."""
     found, at = [], 0
     for start, length in (*ranges, ByteRange(size, 0)):
         if start > at:
@@ -227,7 +227,7 @@ def flush_names(folder: Path) -> None:
 
 def byte_count(parts: Iterable[Buffer]) -> int:
     """How many bytes a buffer has, also a view of wider items, whose `len` counts items."""
-    return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+    return sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
 
 
 def _blank(path: Path, live: Sequence[ByteRange]) -> None:

@@ -25,6 +25,8 @@ from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life,
 
 STEP_BYTES = 256 * KIB
 """Files are made longer in such steps, by zeros that are flushed ahead of the records."""
+_STEPS_MAX = 8
+"""A file that has become long is made longer by as much again, but by no more than so many steps."""
 _SPARE_MAX = 2
 _LIVES = 2
 _PREFIX = "log-"
@@ -169,7 +171,7 @@ class LogFile:
     def append(self, record: bytes) -> None:
         end = self._end + len(record)
         if end > self._size:
-            self._lengthen(end + self._step_bytes)
+            self._lengthen(end + max(self._step_bytes, min(self._size, _STEPS_MAX * self._step_bytes)))
         try:
             _write(self._descriptor, record, self._end)
         except OSError:

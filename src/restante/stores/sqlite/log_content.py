@@ -1,4 +1,4 @@
-"""What a log says when a folder is opened.
+"""The content of a log when a folder is opened.
 
 A file's records follow its head without anything in between, and each names the checksum of the one before it. So they
 are read from the beginning, and the first that is not whole, or does not follow, ends them: a crash tore it, or it is a

@@ -6,12 +6,13 @@ nothing was frozen between the two looks; else they are taken again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from restante.errors import DataDamaged
 from restante.limits import PARTITIONS_MAX
 from restante.model.storage.changes import BlobKey, Space
+from restante.ports.store import BlobPlace
 from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, ByteRange
 from restante.stores.sqlite.overlay import Overlay
@@ -38,6 +39,11 @@ _T = TypeVar("_T")
 def row_id_of(blob: BlobKey) -> int:
     assert 0 <= blob.number < _NUMBERS
     return blob.partition * _NUMBERS + blob.number
+
+
+def row_ids_of(blobs: Sequence[BlobKey]) -> list[int]:
+    """The same of many, which were blobs before."""
+    return [partition * _NUMBERS + number for partition, number in blobs]
 
 
 class Lookups:
@@ -84,6 +90,10 @@ class Lookups:
     def blob_size(self, blob: BlobKey) -> int:
         _, _, stored, _ = self._find_blob(blob, 0, 0)
         return stored
+
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        file, start, stored, _ = self._find_blob(blob, 0, 0)
+        return None if file is None else BlobPlace(str(self._files.path(file)), start, stored)
 
     def blobs(self, partition: int) -> list[BlobKey]:
         first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS

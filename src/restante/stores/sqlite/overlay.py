@@ -1,4 +1,4 @@
-"""What the log holds beyond the database, in memory, as reads need it.
+"""The rows that the log holds beyond the database, in memory, as reads need them.
 
 Commits go into the current generation. To be transferred into the database it is frozen, and a new one begins. A frozen
 generation stays in sight until the database has it, so a read that lays what it found here over what it then finds
@@ -20,7 +20,7 @@ from restante.stores.sqlite.record import BlobRow, Deeds
 from restante.stores.sqlite.writer import Transaction
 
 ROW_BYTES = 256
-"""What a row takes in memory beside its bytes, about."""
+"""The bytes that a row takes in memory beside its own, about."""
 
 
 class OverlayValue(NamedTuple):
@@ -47,11 +47,14 @@ class Generation:
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
         """Apply a commit; gives the files whose blobs came and went inside this generation, once for each blob."""
+        tables = self._tables
         for (partition, space, key), value in deeds.entries:
-            table = self._tables.get((partition, space))
+            table = tables.get((partition, space))
             if table is None:
-                table = self._tables[partition, int(space)] = _Table()
-            table.put(key, value)
+                table = tables[partition, int(space)] = _Table()
+            if key not in table.values:
+                table.add_key(key)
+            table.values[key] = value
         for row in deeds.blobs:
             self.blobs[row[0]] = row
         freed = [file for file in map(self._drop, deeds.dropped) if file is not None]
@@ -106,7 +109,7 @@ class Generation:
 class Overlay:
     """The current generation over the frozen one, if there is one.
 
-    Whoever wants several answers of one moment holds `lock` meanwhile.
+    A reader that wants several answers of one moment holds `lock` meanwhile.
     """
 
     def __init__(self, frozen: Generation | None = None) -> None:
@@ -181,10 +184,13 @@ class _Table:
         self.values: dict[bytes, bytes | None] = {}
         self.keys: list[bytes] = []
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        if key not in self.values:
-            insort(self.keys, key)
-        self.values[key] = value
+    def add_key(self, key: bytes) -> None:
+        """Most new keys are beyond all others: they are numbers that ascend."""
+        keys = self.keys
+        if not keys or keys[-1] < key:
+            keys.append(key)
+        else:
+            insort(keys, key)
 
     def between(self, start: bytes, end: bytes | None) -> dict[bytes, bytes | None]:
         last = len(self.keys) if end is None else bisect_left(self.keys, end)

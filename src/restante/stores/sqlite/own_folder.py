@@ -19,7 +19,7 @@ _BESIDE = frozenset(
         *("lost+found", ".gitignore", ".gitkeep", ".keep", ".DS_Store"),
     }
 )
-"""What may lie in a folder in which no hub has been yet."""
+"""Files that may lie in a folder in which no hub has been yet."""
 
 
 SEVERAL = "shards.json"

@@ -1,4 +1,4 @@
-"""Who may read a data folder: its owner alone, whatever the umask. Folders are 0700, files 0600.
+"""Privacy of a data folder: its owner alone may read it, whatever the umask. Folders are 0700, files 0600.
 
 New files and folders are made so. Those that an older version made, or that were copied here, are tightened when the
 folder is opened. SQLite gives its journal and index the mode of the database, so the database is made first.
@@ -56,7 +56,7 @@ def _tightened(path: Path, mode: int) -> OSError | None:
 
 
 def _loose(folder: Path) -> Iterator[tuple[Path, int]]:
-    """What others may read, write or enter, with its mode."""
+    """Files that others may read, write or enter, each with its mode."""
     for path in (folder, *(path for pattern in _OWN for path in folder.glob(pattern))):
         try:
             mode = stat.S_IMODE(path.stat().st_mode)

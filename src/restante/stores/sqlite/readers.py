@@ -44,7 +44,7 @@ class ReadConnections:
                 if connection is not None:
                     connection.close()
             self._opened = READERS_MAX
-        # A mark that is never taken away: whoever comes later finds it.
+        # A mark that is never taken away: a later reader finds it.
         self._idle.put(None)
 
     def _take(self) -> sqlite3.Connection:

@@ -30,7 +30,7 @@ BlobRow = tuple[int, int | None, int, int, bytes | None]
 
 
 class Deeds(NamedTuple):
-    """What a commit does. Blobs are written before others are dropped."""
+    """The changes of a commit. Blobs are written before others are dropped."""
 
     entries: Sequence[EntryRow] = ()
     blobs: Sequence[BlobRow] = ()
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 class Life(NamedTuple):
-    """What the records of a file have in common, from the moment it is begun until it is begun anew."""
+    """The marks that the records of a file have in common, from the moment it is begun until it is begun anew."""
 
     mark: bytes
     seed: int
@@ -82,7 +82,7 @@ def decode_file_head(content: bytes) -> FileHead:
 
 
 def first_link(file_head: bytes, life: Life) -> bytes:
-    """What stands for the record before in the first of a file."""
+    """The link that stands for the record before in the first of a file."""
     return xxh3_64_digest(file_head, life.seed)
 
 

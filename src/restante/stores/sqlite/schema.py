@@ -47,7 +47,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def connect_copier(path: Path) -> sqlite3.Connection:
-    """For `VACUUM INTO`, which changes nothing of the database, and yet is refused to a reader."""
+    """Connect for `VACUUM INTO`, which changes nothing of the database, and yet is refused to a reader."""
     return _connect(path, _READER_CACHE_KIB)
 
 

@@ -24,7 +24,7 @@ from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.backup import CutLapses
-from restante.ports.store import StoreSize
+from restante.ports.store import BlobPlace, StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
 from restante.stores.sqlite.cut import FolderCut
@@ -159,6 +159,9 @@ class SqliteStore:
     def blob_size(self, blob: BlobKey) -> int:
         return self._lookups.blob_size(blob)
 
+    def blob_place(self, blob: BlobKey) -> BlobPlace | None:
+        return self._lookups.blob_place(blob)
+
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
 
@@ -191,6 +194,9 @@ class SqliteStore:
 
     def require_owned(self) -> None:
         """The lock of the folder lasts as long as the process."""
+
+    def lease_seconds(self) -> float | None:
+        return None
 
     def checkpoint(self) -> None:
         """Transfer the log and the journal into the database, and remove the files whose blobs are dropped."""
@@ -232,7 +238,7 @@ class SqliteStore:
         return self._writer.failure()
 
     def snapshot(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
-        """What was committed before it was called is in the database that it copies."""
+        """Copy the database with all that was committed before the call."""
         self._commits.transfer()
         return self._snapshots.open(leaving_out)
 
@@ -264,7 +270,7 @@ class SqliteStore:
         self._lock.release()
 
     def _bring_in_what_is_left(self) -> None:
-        """What a crash left in the log goes into the database at once: nobody knows whether all of it was flushed."""
+        """Bring what a crash left in the log into the database at once: nobody knows whether all of it was flushed."""
         try:
             self._commits.transfer()
             self._untidy.set()
@@ -329,7 +335,7 @@ class SqliteStore:
 
 
 def _read_log(connection: sqlite3.Connection, folder: Path, bounds: LogBounds) -> tuple[Generation, Log]:
-    """What the database does not have yet, and the log that goes on behind it."""
+    """The records that the database does not have yet, and the log that goes on after them."""
     ((mark, packed, transferred),) = connection.execute("SELECT mark, lives, transferred FROM log")
     paths, lives = log_files(folder), unpack_lives(packed)
     found = read_log(paths, mark=mark, lives=lives, transferred=transferred)

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Transaction(NamedTuple):
-    """What is written whole or not at all."""
+    """Changes that are written whole or not at all."""
 
     puts: Sequence[tuple[int, int, bytes, bytes]] = ()
     deletes: Sequence[tuple[int, int, bytes]] = ()

@@ -21,7 +21,7 @@ _NOT_COMPRESSED = -1
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """What a record batch or a dictionary batch holds."""
+    """The sizes of a record batch or a dictionary batch."""
 
     rows: int
     unpacked: int

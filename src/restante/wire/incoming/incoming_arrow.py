@@ -70,7 +70,7 @@ def _walk(buffer: pa.Buffer) -> None:
 
 
 def _grown(dictionaries: dict[int, int], found: BatchSize) -> int:
-    """What a dictionary takes after this batch of it: the batches of rows before keep the one that they had."""
+    """The bytes that a dictionary takes after this batch of it: the batches of rows before keep the one that they had."""
     assert found.dictionary is not None
     before = dictionaries.get(found.dictionary, 0) if found.is_delta else 0
     dictionaries[found.dictionary] = before + found.unpacked

@@ -69,7 +69,7 @@ def decode_json(body: Body) -> Sequence[Message] | Flawed:
 
 
 def sent_of(content: bytes) -> list[SentMessage]:
-    """What a body that is right says. The list is known by its first character; one message is tried last."""
+    """The messages of a body that is right. The list is known by its first character; one message is tried last."""
     if content[:1] == b"[":
         return _list_decoder.decode(content)
     try:
@@ -227,4 +227,4 @@ _EXPECTED: dict[str, tuple[Any, str]] = {
     "visible_at": (datetime, "a time like 2030-01-31T12:00:00Z"),
     "source_position": (int, "an integer"),
 }
-"""What each field must be, for the decoder and for people."""
+"""The type of each field, for the decoder and for people."""

@@ -22,7 +22,7 @@ _PLACEHOLDER = "?"
 
 
 class Shaped:
-    """What one message says, and what is wrong with how it says it."""
+    """The fields of one message, and what is wrong with how it says them."""
 
     __slots__ = ("_default_media_type", "faults", "fields", "index")
 
@@ -108,7 +108,7 @@ def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
 
 
 def faults_of(shaped: Sequence[Shaped]) -> list[Fault]:
-    """What is wrong with how messages say what they say, with the id of each that gave a valid one."""
+    """The faults in how messages say what they say, with the id of each that gave a valid one."""
     ids = _valid_ids(shaped)
     return [
         Fault(index=one.index, code=InvalidMessage.code, detail=detail, field=field, id=ids.get(one.index))
@@ -130,5 +130,5 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a type f
 
 
 def _reason(error: Exception) -> str:
-    """What the decoder found, without the path inside the value."""
+    """The finding of the decoder, without the path inside the value."""
     return str(error).partition(" - at ")[0] or "it is nested too deeply"

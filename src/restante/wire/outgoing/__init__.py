@@ -1,1 +1,1 @@
-"""What the hub gives out, encoded piece by piece: JSON, CloudEvents, Arrow, the feed."""
+"""Answers of the hub, encoded piece by piece: JSON, CloudEvents, Arrow, the feed."""

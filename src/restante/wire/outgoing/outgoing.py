@@ -1,4 +1,4 @@
-"""What the hub gives out, as bytes, piece by piece: bundles, lists of messages, Arrow streams.
+"""Answers of the hub as bytes, piece by piece: bundles, lists of messages, Arrow streams.
 
 Tables follow `restante.model.mailboxes.outtake.MESSAGE_SCHEMA`.
 """
@@ -86,18 +86,19 @@ def message_bytes(table: pa.Table) -> NDArray[np.int64]:
 def arrow_size(table: pa.Table) -> int:
     """The bytes of a whole Arrow IPC stream, without making it."""
     counted = pa.MockOutputStream()
-    _write(table, counted)
+    write_arrow(table, counted)
     return counted.size()
 
 
 def arrow_bytes(table: pa.Table) -> memoryview:
     """A whole Arrow IPC stream in one buffer of just its size: what is in memory already is copied once."""
     buffer = pa.allocate_buffer(arrow_size(table))
-    _write(table, pa.FixedSizeBufferWriter(buffer))
+    write_arrow(table, pa.FixedSizeBufferWriter(buffer))
     return memoryview(buffer)
 
 
-def _write(table: pa.Table, sink: pa.NativeFile) -> None:
+def write_arrow(table: pa.Table, sink: pa.NativeFile) -> None:
+    """Write a whole Arrow IPC stream."""
     with ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -173,4 +174,5 @@ __all__ = [
     "message_texts",
     "messages_json",
     "page_json",
+    "write_arrow",
 ]

@@ -1,4 +1,4 @@
-"""What a member of a group reads next, as it is sent: pages of several partitions in one answer.
+"""The next pages of a member of a group, as they are sent: pages of several partitions in one answer.
 
 As JSON each page has its changes. As Arrow the changes of all pages follow one another in one stream, and the schema's
 metadata says under `restante-next`, as JSON, what each page is and how many rows of the stream are its own.
@@ -67,7 +67,7 @@ def _head(page: NextPage) -> PageHead:
 
 
 def next_of_table(table: pa.Table) -> NextAnswer:
-    """What `next_table` was made of; `ValueError` if it is something else."""
+    """The pages that `next_table` was made of; `ValueError` if it is something else."""
     heads = _heads_decoder.decode((table.schema.metadata or {}).get(METADATA_KEY, b""))
     if sum(head.rows for head in heads.pages) != table.num_rows:
         raise ValueError("its pages have not the rows that it has")

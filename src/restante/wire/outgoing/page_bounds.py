@@ -19,11 +19,11 @@ from restante.wire.outgoing.json_columns import column
 from restante.wire.outgoing.outgoing import arrow_size
 
 _FRAME_BYTES = 1 * KIB
-"""What stands around the rows, at most."""
+"""The bytes that stand around the rows, at most."""
 _GROWTH_MAX = 6
 """A byte of a text takes six in JSON, at most."""
 _ROW_BYTES_MAX = 1 * KIB
-"""What the names of the fields, numbers and times of a row take in JSON, at most."""
+"""The bytes that the names of the fields, numbers and times of a row take in JSON, at most."""
 
 RowBytes = Callable[[pa.Table], NDArray[np.int64]]
 """How many bytes each row takes in JSON."""

@@ -1,6 +1,6 @@
 """Connections that `job.once` knows: of sqlite3, of psycopg 3 and of SQLAlchemy, each waiting or asynchronous.
 
-Drivers are looked for among the modules that are loaded: whoever has a connection has loaded its driver.
+Drivers are looked for among the modules that are loaded: a program with a connection has loaded its driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said to a handler's database so that an action is done there once: no input and output here, only statements.
+"""The dialogue with a handler's database so that an action is done there once: only statements, no input and output.
 
 A doer inserts its action into `restante_once`, first thing in its transaction. A second doer of the same action waits at
 that row until the first one has committed, and then finds it there. `restante_fence` has for each partition the highest

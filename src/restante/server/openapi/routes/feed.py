@@ -40,7 +40,7 @@ _LIMIT = QueryText(
 
 
 def _wish(names: list[str]) -> tuple[Parameter, ...]:
-    """What is shown of a partition, and of whom."""
+    """The parameters that choose what is shown of a partition, and of whom."""
     columns = Parameter(
         name="columns",
         text=(

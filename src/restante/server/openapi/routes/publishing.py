@@ -7,9 +7,7 @@ from restante.server.openapi.parts import Answer, BodyContent, Operation, Parame
 from restante.server.openapi.places import BATCH_ID, PARTITION, WRITING
 from restante.server.openapi.routes.producers import NUMBERED_PROBLEMS, NUMBERING
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
-from restante.server.requests.accept_names import HEADER as ACCEPT_HEADER
-from restante.server.requests.batch_names import HEADER as BATCH_HEADER
-from restante.server.requests.source_names import HEADER as SOURCE_HEADER
+from restante.server.requests.publish_headers import ACCEPT_HEADER, BATCH_HEADER, SOURCE_HEADER
 from restante.wire import media
 
 

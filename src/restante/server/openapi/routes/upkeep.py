@@ -1,4 +1,4 @@
-"""What operators do, and who may do what, described."""
+"""Routes of operators, and who may do what, described."""
 
 from __future__ import annotations
 

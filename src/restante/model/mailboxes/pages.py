@@ -1,10 +1,19 @@
-"""Where the next page of a list begins, as text that a caller hands back."""
+"""Pages of a list: how many entries each has, and where the next one begins, as text that a caller hands back."""
 
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 
 from restante.errors import InvalidRequest
+from restante.limits import PAGE_DEFAULT, PAGE_MAX
+
+
+def page_size(limit: int | None) -> int:
+    """The page size that was asked for, or the default; more than the most is clipped."""
+    size = min(PAGE_DEFAULT if limit is None else limit, PAGE_MAX)
+    if size < 1:
+        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    return size
 
 
 def page_token(key: bytes) -> str:

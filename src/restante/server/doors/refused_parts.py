@@ -1,0 +1,46 @@
+"""A send that a door refuses: each shard tells which of its messages are in conflict, so that all is told in one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from restante.calls.shards import JudgeMessages
+from restante.cluster.shard_lines import ShardLines
+from restante.errors import Fault, FaultyMessages
+from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.refusals import refusal
+from restante.model.publishing.sound_rows import misplaced
+
+
+@dataclass(slots=True, eq=False)
+class FlawedSend(Exception):
+    """Messages that will not be stored."""
+
+    columns: MessageColumns
+    faults: Sequence[Fault]
+    partition: int | None = None
+    """The one that all were sent to."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPart:
+    """What one shard is asked about, and where it stands in the body."""
+
+    shard: int
+    call: JudgeMessages
+    rows: Sequence[int]
+
+
+async def whole_refusal(lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart]) -> FaultyMessages:
+    """All that is wrong with a send. Of the conflicts in a shard that does not answer nothing is told."""
+    asked = [lines.call(part.shard, part.call) for part in parts]
+    found = list(flawed.faults)
+    for part, outcome in zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+        if not isinstance(outcome, BaseException):
+            found += [msgspec.structs.replace(fault, index=part.rows[fault.index]) for fault in outcome]
+    found += misplaced(flawed.columns, flawed.faults, flawed.partition, lines.partition_count)
+    return refusal(sorted(found, key=lambda fault: fault.index))

@@ -1,0 +1,160 @@
+"""Large pages of the feed may be read by a process of its own; whatever becomes of it, readers see the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from restante.assembly import open_hub
+from restante.calls.feed import ReadFeed
+from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.publishing import Publish
+from restante.calls.removal import Erase
+from restante.errors import DataDamaged
+from restante.hub.door.hub import OpenHub
+from restante.model.feed.feed_answers import FeedWish
+from restante.outside.filing_clerk import FilingClerk
+from restante.outside.page_clerk import PageClerk
+from restante.settings import Settings
+from tests.waiting import wait_until
+
+SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
+ROWS = 4_000
+
+
+@pytest.fixture
+def clerk() -> Iterator[FilingClerk]:
+    clerk = FilingClerk(worth_calls=1)
+    yield clerk
+    clerk.close()
+
+
+@pytest.fixture
+def hub(clerk: FilingClerk, tmp_path: Path) -> Iterator[OpenHub]:
+    hub = open_hub(tmp_path / "data", settings=SETTINGS, clerk=clerk)
+    yield hub
+    hub.close()
+
+
+def pages_of(clerk: FilingClerk) -> PageClerk:
+    return clerk._pages
+
+
+def send(hub: OpenHub, first: int, count: int = ROWS) -> None:
+    numbers = range(first, first + count)
+    columns = {
+        "recipient": [f"r{number % 97}" for number in numbers],
+        "data": pa.array([b"%d" % number * 20 for number in numbers], pa.binary()),
+        "properties": pa.array([[("n", str(number))] for number in numbers], pa.map_(pa.string(), pa.string())),
+    }
+    assert hub.call(Publish.of(pa.table(columns))).accepted == count
+
+
+def read(hub: OpenHub, limit: int = 100_000, columns: tuple[str, ...] = ()) -> pa.Table:
+    """All of the feed, page by page; no page is longer than was asked for."""
+    after, tables, end = 0, list[pa.Table](), 1
+    while after < end:
+        answer = hub.call(ReadFeed(0, after=after, limit=limit, wish=FeedWish(columns=columns)))
+        assert len(answer.table.column("sequence_number").unique()) <= limit
+        assert answer.next > after
+        tables.append(answer.table)
+        after, end = answer.next, answer.end
+    return pa.concat_tables(tables)
+
+
+def rows_of(table: pa.Table) -> list[dict[str, object]]:
+    return table.to_pylist()
+
+
+def begin(hub: OpenHub, clerk: FilingClerk) -> None:
+    """Have the process answer."""
+
+    def is_there() -> bool:
+        read(hub)
+        return pages_of(clerk).answers > 0
+
+    wait_until(is_there, seconds=60)
+
+
+def read_alone(hub: OpenHub, limit: int = 100_000) -> pa.Table:
+    """The same, by the hub itself."""
+    pages = pages_of(hub.core.clerk)  # type: ignore[arg-type] - the hub of these tests has this clerk
+    closed, pages._process.closed = pages._process.closed, True
+    before = pages.answers
+    try:
+        return read(hub, limit)
+    finally:
+        assert pages.answers == before
+        pages._process.closed = closed
+
+
+@pytest.mark.parametrize("limit", [700, 3_000, 9_000, 100_000])
+def test_the_process_reads_what_the_hub_would(hub: OpenHub, clerk: FilingClerk, limit: int) -> None:
+    send(hub, 0)
+    send(hub, ROWS, 10)
+    send(hub, 2 * ROWS)
+    send(hub, 3 * ROWS)
+    begin(hub, clerk)
+    before = pages_of(clerk).answers
+    found = read(hub, limit)
+    assert pages_of(clerk).answers > before
+    assert found.schema == read_alone(hub, limit).schema
+    assert rows_of(found) == rows_of(read_alone(hub, limit))
+    assert found.num_rows == 3 * ROWS + 10
+
+
+def test_a_choice_of_columns_and_changes_between(hub: OpenHub, clerk: FilingClerk) -> None:
+    send(hub, 0)
+    bundle = hub.call(Peek("r5"))
+    hub.call(Dequeue("r5", bundle.bundle_id))  # type: ignore[union-attr] - there is mail
+    send(hub, ROWS)
+    begin(hub, clerk)
+    assert rows_of(read(hub, 5_000)) == rows_of(read_alone(hub, 5_000))
+    few = read(hub, columns=("recipient", "id"))
+    assert few.column_names == ["sequence_number", "change", "id", "recipient"]
+    assert rows_of(few) == rows_of(read_alone(hub).select(few.column_names))
+
+
+def test_what_was_erased_is_not_read(hub: OpenHub, clerk: FilingClerk) -> None:
+    send(hub, 0)
+    begin(hub, clerk)
+    hub.call(Erase("r3"))
+    recipients = {row["recipient"] for row in rows_of(read(hub)) if row["change"] == "published"}
+    assert "r3" not in recipients
+    assert len(recipients) == 96
+
+
+def test_a_process_that_is_killed_is_missed_by_nobody(hub: OpenHub, clerk: FilingClerk) -> None:
+    send(hub, 0)
+    begin(hub, clerk)
+    expected = rows_of(read(hub))
+    process = pages_of(clerk).process_id
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
+    assert rows_of(read(hub)) == expected
+    assert pages_of(clerk).process_id is None
+
+
+def test_damage_is_told_as_the_hub_tells_it(hub: OpenHub, clerk: FilingClerk, tmp_path: Path) -> None:
+    send(hub, 0)
+    begin(hub, clerk)
+    (file,) = (tmp_path / "data" / "blobs").iterdir()
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 0xFF
+    file.write_bytes(content)
+    with pytest.raises(DataDamaged, match=r"Block \d+ of the data of run"):
+        read(hub)
+
+
+def test_rows_outlive_the_process_and_the_hub(hub: OpenHub, clerk: FilingClerk) -> None:
+    send(hub, 0)
+    begin(hub, clerk)
+    found = read(hub)
+    expected = rows_of(read_alone(hub))
+    hub.close()
+    assert rows_of(found) == expected
