@@ -12,9 +12,12 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 
 from restante.server.health import rounds
 from tests import profiles
@@ -155,6 +158,16 @@ def _deep_checks_on_demand() -> Iterator[None]:
     """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer makes all commands anew from their signatures at each call, which takes longer than most calls."""
+    made = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", made)
+        patch.setattr(typer.testing, "_get_command", made)
         yield
 
 

@@ -59,7 +59,9 @@ class _Writer:
             if name == _COST and isinstance(value, float) and value > WRITTEN_SECONDS:
                 self._costs[report.nodeid] = round(value, 1)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if session.config.getoption("lf"):
+            return  # A run of what failed before says nothing of the others.
         costly = dict(sorted(self._costs.items(), key=lambda one: -one[1]))
         FILE.parent.mkdir(exist_ok=True)
         FILE.write_text(json.dumps(costly, indent=1) + "\n", encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 import restante
 from restante.assembly import open_store
@@ -21,6 +21,7 @@ from restante.calls.backplane import (
     RepeatRefusedRecord,
 )
 from restante.calls.upkeep import RetainNow
+from restante.cli import app
 from restante.client.surface.surface import Bundle
 from restante.client.surface.sync import Hub
 from restante.errors import MessageConflict, NotFound
@@ -115,9 +116,9 @@ def test_commands_show_it(served: ServedHub, hub: Hub) -> None:
     assert "Would try the refused record" in _command(served, "again", "--all", "--dry-run")
     assert len(json.loads(_command(served, "refused", "--json"))["records"]) == 1
     again = _run(served, "again", *place)
-    assert (again.returncode, "Refused again: the refused record" in again.stdout) == (1, True)
-    assert _run(served, "again").returncode == 2
-    assert _run(served, "again", *place, "--all").returncode == 2
+    assert (again.exit_code, "Refused again: the refused record" in again.stdout) == (1, True)
+    assert _run(served, "again").exit_code == 2
+    assert _run(served, "again", *place, "--all").exit_code == 2
     assert "Removed the refused record" in _command(served, "forget", *place, "--yes")
     assert "No record was refused." in _command(served, "refused")
 
@@ -165,19 +166,19 @@ def _bundle(hub: Hub, name: str) -> Bundle:
 
 
 def _sent(served: ServedHub, *arguments: str) -> str:
-    command = [sys.executable, "-m", "restante.cli", "send", *arguments, "--hub", served.url]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = CliRunner().invoke(app, ["send", *arguments, "--hub", served.url])
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def _command(served: ServedHub, *arguments: str) -> str:
     done = _run(served, *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def _run(served: ServedHub, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "restante.cli", "backplane", *arguments, "--hub", served.url]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(served: ServedHub, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["backplane", *arguments, "--hub", served.url])
 
 
 def test_refused_records_pass_the_doctor_and_go_with_time(log: MemoryBackplane, tmp_path: Path) -> None:

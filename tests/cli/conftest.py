@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-import typer.main
-import typer.testing
 
 from restante.server.serve import start
 from restante.settings import Settings
 from tests.cli.places import FolderPlace, HubPlace, Place
 
 QUIET = Settings(partition_count=4, housekeeping_seconds=0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _commands_made_once() -> Iterator[None]:
-    """Typer makes all commands anew from their signatures at each call, which takes longer than most calls."""
-    made = cache(typer.main.get_command)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", made)
-        patch.setattr(typer.testing, "_get_command", made)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def nodes(tmp_path: Path) -> Iterator[TwoNodes]:
 
 def names(shard: int, count: int) -> list[str]:
     found = (f"r{number}" for number in range(10_000))
-    return [name for name in found if partition_of(name, 16) // 8 == shard][:count]
+    return list(islice((name for name in found if partition_of(name, 16) // 8 == shard), count))
 
 
 PEEK = "/v1/recipients/{recipient}/peek"

@@ -27,6 +27,7 @@ from restante.model.batches.batch_answers import BatchState
 from tests.cluster.several import SeveralHub
 from tests.cluster.test_doctored_folders import doctor, fill
 from tests.cluster.test_doors import names
+from tests.profiles import by_profile
 from tests.server.wire import Wire
 from tests.waiting import wait_until
 
@@ -110,7 +111,7 @@ class Load:
 def test_a_backup_under_load_is_one_cut(several: SeveralHub, tmp_path: Path) -> None:
     load = Load(several.url)
     backups, held = [], []
-    for number in range(4):
+    for number in range(by_profile(dev=2, ci=4)):
         before = len(load.sent), len(load.consigned)
         while min(len(load.sent) - before[0], len(load.consigned) - before[1]) < 3:
             assert not load.failures, load.failures

@@ -28,6 +28,7 @@ from restante.settings import Settings
 from tests.cluster.several import SeveralHub
 from tests.cluster.test_doctored_folders import doctor
 from tests.cluster.test_doors import names
+from tests.profiles import some
 
 EVERYBODY = [name for shard in range(4) for name in names(shard, 2)]
 QUIET = Settings()
@@ -108,13 +109,13 @@ def finish(hub: Hub) -> None:
         assert one.completed(timeout=30).state is BatchState.COMPLETE
 
 
-@pytest.mark.parametrize("way", [(4,), (2, 1), (4, 2, 3, 1), (3, 1, 4)], ids=lambda way: "-".join(map(str, way)))
-def test_everything_goes_on_with_other_shards(tmp_path: Path, way: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("way", some(["4", "2 1", "4 2 3 1", "3 1 4"], most=2))
+def test_everything_goes_on_with_other_shards(tmp_path: Path, way: str) -> None:
     folder = tmp_path / "data"
     with served(folder) as hub:
         begin(hub)
         before = positions(hub)
-    for shards in way:
+    for shards in map(int, way.split()):
         done = reshard(folder, shards, QUIET)
         assert done.after == shards == shard_count(folder)
         report = doctor(folder)

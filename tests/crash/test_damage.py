@@ -123,6 +123,8 @@ def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
+pytestmark = pytest.mark.xdist_group("damage")
+"""In one process: the sound folders are made there once."""
 SIZES = {"in the database": 60, "in a file": 400}
 
 

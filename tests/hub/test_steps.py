@@ -25,7 +25,7 @@ from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
-from tests.crash.seen import Seen, check_counters, inside, seen
+from tests.crash.seen import Seen, check_counters, check_counts, check_numbers, counted, inside, seen
 from tests.hub.engines import START, FakeClock
 from tests.profiles import faults
 
@@ -38,6 +38,8 @@ SETTINGS = Settings(
     housekeeping_seconds=0,
     filing=False,
 )
+pytestmark = pytest.mark.xdist_group("steps")
+"""In one process: what each act does is looked at there once."""
 MAILBAGS = 10
 NAMES = ("ada", "ben", "cleo", "dora", "eve", "finn")
 
@@ -185,11 +187,13 @@ ACTS = {
 def check_settled(hub: Hub) -> None:
     """The counters are right once all that has expired is settled."""
     hub.expire()
-    check_counters(seen(hub, NAMES))
+    check_counts(counted(hub, NAMES))
 
 
-def outcome_of(act: Act) -> tuple[Seen, Seen, list[int]]:
-    """What is seen before and after, and the steps of each write."""
+@cache
+def outcome_of(name: str) -> tuple[Seen, Seen, list[int]]:
+    """What is seen before and after, and the steps of each write; the same every time."""
+    act = ACTS[name]
     with world() as there:
         there.clock.advance(act.later)
         before, first = there.seen(), len(there.store.steps)
@@ -198,10 +202,16 @@ def outcome_of(act: Act) -> tuple[Seen, Seen, list[int]]:
         return before, there.seen(), there.store.steps[first:]
 
 
+def writes_of(act: Act) -> list[int]:
+    with world() as there:
+        act.do(there.hub)
+        return there.store.steps
+
+
 @pytest.mark.parametrize("name", ACTS)
 def test_what_fails_at_any_step_is_there_whole_or_not_at_all(name: str) -> None:
     act = ACTS[name]
-    before, after, writes = outcome_of(act)
+    before, after, writes = outcome_of(name)
     assert writes
     for write, step in faults(writes, whole=True):
         with world() as there:
@@ -211,7 +221,9 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all(name: str) -> None:
                 act.do(there.hub)
             hub = there.reopened()
             there.clock.advance(10)
-            assert act.between(seen(hub, NAMES), before, after), f"write {write}, step {step}"
+            found = seen(hub, NAMES)
+            assert act.between(found, before, after), f"write {write}, step {step}"
+            check_numbers(found)
             check_settled(hub)
             hub.close()
 
@@ -219,7 +231,7 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all(name: str) -> None:
 @pytest.mark.parametrize("name", ACTS)
 def test_after_a_failure_the_hub_refuses_to_write_and_shows_what_was_there(name: str) -> None:
     act = ACTS[name]
-    before, _, _ = outcome_of(act)
+    before, _, _ = outcome_of(name)
     with world() as there:
         there.clock.advance(act.later)
         there.store.plan_fault(0, 0)
@@ -234,7 +246,7 @@ def test_after_a_failure_the_hub_refuses_to_write_and_shows_what_was_there(name:
 @pytest.mark.parametrize("name", ACTS)
 def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name: str) -> None:
     act = ACTS[name]
-    before, after, writes = outcome_of(act)
+    before, after, writes = outcome_of(name)
     for write, step in faults(writes):
         with world() as there:
             there.clock.advance(act.later)
@@ -246,13 +258,15 @@ def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name
             if halfway.mailboxes != after.mailboxes:
                 act.do(there.hub)
             there.clock.advance(10)
-            assert there.seen().mailboxes == after.mailboxes
+            found = there.seen()
+            assert found.mailboxes == after.mailboxes
+            check_numbers(found)
             check_settled(there.hub)
 
 
 def test_a_failed_publish_can_be_sent_again_whatever_became_of_it() -> None:
     sent = [message(5_000 + place, name) for place, name in enumerate(NAMES)]
-    _, after, writes = outcome_of(ACTS["publish"])
+    _, after, writes = outcome_of("publish")
     for step in range(writes[0] + 1):
         with world() as there:
             there.store.plan_fault(0, step)
@@ -284,7 +298,7 @@ def test_filing_stopped_at_any_step_hides_and_changes_nothing(
     few: int, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
-    _, _, writes = outcome_of(ACTS["file"])
+    writes = writes_of(ACTS["file"])
     with world() as there:
         expected = collected(there.hub)
     assert len(writes) >= least * PARTITIONS
@@ -310,7 +324,7 @@ def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
-    _, _, writes = outcome_of(ACTS["file"])
+    writes = writes_of(ACTS["file"])
     for write, step in faults(writes, whole=True):
         with world() as there:
             there.store.plan_fault(write, step)
@@ -357,7 +371,7 @@ def test_peeks_dequeues_and_publishes_between_the_steps_of_filing_see_no_differe
 
 
 def test_a_hub_whose_store_has_failed_can_be_closed_and_lets_go_of_it() -> None:
-    _, _, writes = outcome_of(ACTS["file"])
+    writes = writes_of(ACTS["file"])
     for write in range(len(writes)):
         store = FaultyStore(furnished())
         hub = open_hub(store, FakeClock())

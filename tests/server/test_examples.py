@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -74,8 +75,14 @@ def _first_event(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _valid(schema: dict[str, Any], value: object) -> None:
-    whole = {**schema, "components": _DOCUMENT["components"]}
-    jsonschema_rs.validator_for(whole, validate_formats=True).validate(value)
+    _validator(json.dumps(schema)).validate(value)
+
+
+@cache
+def _validator(schema: str) -> Any:
+    """Made once for a schema: to make one takes longer than to ask for an example."""
+    whole = {**json.loads(schema), "components": _DOCUMENT["components"]}
+    return jsonschema_rs.validator_for(whole, validate_formats=True)
 
 
 def _resolved(part: dict[str, Any]) -> dict[str, Any]:
