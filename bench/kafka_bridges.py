@@ -55,6 +55,12 @@ def processor_seconds(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def children(process_id: int) -> list[int]:
+    """The processes that a process has started."""
+    lists = Path(f"/proc/{process_id}/task").glob("*/children")
+    return [int(child) for own in lists for child in own.read_text(encoding="ascii").split()]
+
+
 def produced(broker: Broker, topic: str, count: int) -> None:
     """The plain producer: idempotent, as large batches as it makes by itself."""
     producer = confluent_kafka.Producer(
@@ -170,6 +176,7 @@ class Stage:
         return {
             "bridge": time.process_time(),
             "hub": processor_seconds(self.served.process.pid),
+            "hub, filing": sum(map(processor_seconds, children(self.served.process.pid))),
             "broker": processor_seconds(self.broker.process_id),
         }
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -25,8 +26,10 @@ _SECRET = "a secret of the cluster"
 class NodeProcess:
     """`restante serve --node`, which can be killed, paused, stopped and started again under the same addresses."""
 
-    def __init__(self, name: str, folder: Path, address: str) -> None:
+    def __init__(self, name: str, folder: Path, address: str, settings: Mapping[str, str] | None = None) -> None:
         self.name = name
+        self._settings = dict(settings or {})
+        """As variables of its environment."""
         self.proxy = DoubtfulProxy(address)
         self._folder = folder / name
         self._port, self._peer = free_port(), free_port()
@@ -43,7 +46,8 @@ class NodeProcess:
             "--listen": f"{LOCALHOST}:{self._peer}",
         }
         command = [sys.executable, "-m", "restante", "serve", *(part for option in options.items() for part in option)]
-        environment = {**os.environ, "RESTANTE_CLUSTER_SECRET": _SECRET, "RESTANTE_HOUSEKEEPING_SECONDS": "2"}
+        own = {"RESTANTE_CLUSTER_SECRET": _SECRET, "RESTANTE_HOUSEKEEPING_SECONDS": "2", **self._settings}
+        environment = {**os.environ, **own}
         with (self._folder.parent / f"{self.name}.log").open("a") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=CHECKOUT, text=True
@@ -87,9 +91,9 @@ class NodeProcess:
 class NodeCluster:
     """Three nodes, and their database."""
 
-    def __init__(self, folder: Path, names: str = "abc") -> None:
+    def __init__(self, folder: Path, names: str = "abc", settings: Mapping[str, str] | None = None) -> None:
         self.server = PostgresqlServer()
-        self.nodes = [NodeProcess(name, folder, self.server.address) for name in names]
+        self.nodes = [NodeProcess(name, folder, self.server.address, settings) for name in names]
         try:
             found_database(self.server.address, Settings(), shards=SHARDS, partitions=PARTITIONS)
             with ThreadPoolExecutor(len(self.nodes)) as threads:

@@ -20,7 +20,9 @@ from restante.backplanes.kafka_library import kafka_library, kafka_settings, top
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_compacted import compacted, erased_keys, erasures_of, without_erased
-from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
+from restante.bridges.out_forms import chosen_rows, encoder
+from restante.bridges.out_producers import OutGroup, OutPlace, OutProducer, out_producer
+from restante.bridges.out_records import OutRecords
 from restante.client.surface.surface import Group, Hub, SharedPage
 from restante.errors import InvalidOperation, Unavailable
 from restante.model.back_off import back_off
@@ -29,8 +31,7 @@ _log = logging.getLogger("restante.bridges")
 _WAIT_SECONDS = 30.0
 _PAGE_CHANGES = 50_000
 """The most changes of a transaction: beginning and committing one takes some milliseconds, however few it has."""
-_CHUNK_RECORDS = 10_000
-_QUEUE_RECORDS = 200_000
+_QUEUE_RECORDS = 400_000
 _LOOK_SECONDS = 0.2
 _TRIES_MAX = 10
 _NOWHERE = 0
@@ -63,13 +64,18 @@ class OutWish:
         """The topic whose partitions stand for those of the hub."""
         return f"{self.topic}.positions"
 
+    @property
+    def offsets_group(self) -> str:
+        """The group of Kafka whose offsets the positions are."""
+        return f"restante.{self.group}.{self.topic}"
+
 
 @dataclass(slots=True)
 class _OutLine:
     """The producer of one partition of the hub, under one generation."""
 
     generation: int
-    producer: Any
+    producer: OutProducer
     position: int
     """All up to it is in the topic."""
 
@@ -101,7 +107,7 @@ class BridgeOut:
         self._offsets = self._library.Consumer(
             {
                 **self._settings,
-                "group.id": f"restante.{wish.group}.{wish.topic}",
+                "group.id": wish.offsets_group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
@@ -188,20 +194,19 @@ class BridgeOut:
         line = self._lines.get(page.partition)
         if line is not None and line.generation == page.generation:
             return line
-        producer = self._library.Producer(
-            {
-                "queue.buffering.max.messages": 2 * _QUEUE_RECORDS,
-                "queue.buffering.max.kbytes": 1_048_576,
-                "linger.ms": 5,
-                # Changes of a page are much alike, and the broker has a good half less to do.
-                "compression.type": "lz4",
-                "partitioner": "murmur2_random",
-                **self._settings,
-                "enable.idempotence": True,
-                "transactional.id": f"restante.{self._wish.group}.{self._wish.topic}.{page.partition}",
-            }
-        )
-        producer.init_transactions(_WAIT_SECONDS)
+        settings = {
+            "queue.buffering.max.messages": _QUEUE_RECORDS,
+            "queue.buffering.max.kbytes": 1_048_576,
+            "linger.ms": 5,
+            # Changes of a page are much alike, and the broker has a good half less to do.
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            **self._settings,
+            "enable.idempotence": True,
+            "transactional.id": f"restante.{self._wish.group}.{self._wish.topic}.{page.partition}",
+        }
+        group = OutGroup(self._wish.offsets_group, self._offsets)
+        producer = out_producer(settings, group, headers=self._wish.form is not OutForm.JSON)
         self._lines[page.partition] = _OutLine(page.generation, producer, self._position(page.partition))
         return self._lines[page.partition]
 
@@ -217,35 +222,15 @@ class BridgeOut:
         """The records of a page and its position, in one transaction."""
         if not records.values:
             return
-        at = self._library.TopicPartition(self._wish.positions, page.partition, page.position)
         try:
-            line.producer.begin_transaction()
-            self._produce(line.producer, records)
-            line.producer.send_offsets_to_transaction([at], self._offsets.consumer_group_metadata(), _WAIT_SECONDS)
-            line.producer.commit_transaction(_WAIT_SECONDS)
+            line.producer.begin()
+            line.producer.produce(self._wish.topic, records)
+            line.producer.commit(OutPlace(self._wish.positions, page.partition, page.position))
         except self._library.KafkaException as error:
             if error.args[0].txn_requires_abort():
-                line.producer.abort_transaction(_WAIT_SECONDS)
+                line.producer.abort()
             raise
         line.position = page.position
-
-    def _produce(self, producer: Any, records: OutRecords) -> None:  # noqa: ANN401 - of an untyped library
-        """Hand the records to the producer, in order, and never more than it has room for."""
-        topic, headers = self._wish.topic, records.headers
-        for first in range(0, len(records.values), _CHUNK_RECORDS):
-            chunk = slice(first, first + _CHUNK_RECORDS)
-            while len(producer) > _QUEUE_RECORDS:
-                producer.poll(0.05)
-            pairs = zip(records.keys[chunk], records.values[chunk], strict=True)
-            if headers is None:
-                batch = [{"key": key, "value": value} for key, value in pairs]
-                if producer.produce_batch(topic, batch) < len(batch):
-                    failed = next(each["_error"] for each in batch if "_error" in each)
-                    raise self._library.KafkaException(failed)
-            else:
-                for (key, value), told in zip(pairs, headers[chunk], strict=True):
-                    producer.produce(topic, key=key, value=value, headers=told)
-            producer.poll(0)
 
     def _make_positions(self) -> None:
         """The topic of positions, made if it is not there. It stays empty: only the offsets of its partitions are used."""

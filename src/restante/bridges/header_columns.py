@@ -37,11 +37,11 @@ class HeaderColumns:
         return found
 
 
-def header_columns(headers: Sequence[RecordHeaders | None]) -> HeaderColumns | None:
-    """The headers; None if some need a closer look: events, media types, values that are no texts, names that come twice."""
-    if not any(headers):
+def header_columns(headers: Sequence[RecordHeaders | None] | None, count: int) -> HeaderColumns | None:
+    """The headers of so many records; None if some need a closer look: events, media types, no texts, names that come twice."""
+    if headers is None:
         nothing: Column = pa.array([], pa.string())
-        return HeaderColumns(np.zeros(len(headers), np.int64), nothing, nothing)
+        return HeaderColumns(np.zeros(count, np.int64), nothing, nothing)
     pairs = list(chain.from_iterable(own or () for own in headers))
     names, values = [name for name, _ in pairs], [value for _, value in pairs]
     if any(_is_special(name) for name in set(names)) or any(own and _is_twice(own) for own in headers):

@@ -40,7 +40,7 @@ class MappedRecords:
     """The messages to be sent for some records of one topic partition, and the records that do not fit."""
 
     sent: pa.Table | list[Message]
-    rows: list[int]
+    rows: Sequence[int]
     """The record of each message that is sent."""
     misfits: dict[int, str] = field(default_factory=dict)
     """By record, why it does not fit."""
@@ -63,7 +63,7 @@ class RecordMapper:
         if not refused:
             plain = self._columns(records)
             if plain is not None:
-                return MappedRecords(plain, list(range(len(records))))
+                return MappedRecords(plain, range(len(records)))
         return self._one_by_one(records, refused or {})
 
     def poison(self, record: RawRecord, reason: str, source: str, *, with_data: bool = True) -> Message:
@@ -88,9 +88,8 @@ class RecordMapper:
 
     def _columns(self, records: TopicRecords) -> pa.Table | None:
         """All of them as columns; None if some need a closer look."""
-        data: Column = pa.array(records.values, pa.large_binary())
-        headers = header_columns(records.headers)
-        if data.null_count or headers is None:
+        headers = header_columns(records.headers, len(records))
+        if records.values.null_count or headers is None:
             return None
         recipients, properties = self._pick_column(records, headers), self._property_columns(records, headers)
         if recipients is None or properties is None:
@@ -100,23 +99,23 @@ class RecordMapper:
             "recipient": recipients,
             "origin": _constant(self._origin, count),
             "kind": _constant(self._kind, count),
-            "data": data,
+            "data": records.values,
             "media_type": _constant(MEDIA_TYPES[self.rule.values], count),
             "properties": properties,
-            "source_position": pa.array(records.offsets, pa.int64()),
+            "source_position": column_of(records.offsets),
         }
         return pa.table(table)
 
     def _property_columns(self, records: TopicRecords, headers: HeaderColumns) -> pa.MapArray[Any, Any] | None:
         """Headers, then the key, then the time; None if only some of the keys are texts."""
         count, times = len(records), _time_column(records.timestamps_ms)
-        with_keys = self.rule.recipient != "key" and any(key is not None for key in records.keys)
+        with_keys = self.rule.recipient != "key" and records.keys.null_count < count
         keys = key_column(records) if with_keys else None
         if keys is None and with_keys:
             return None
         if keys is None and not len(headers.names):
             return map_array(np.arange(count + 1), pa.repeat(pa.scalar(_TIME), count), times)
-        added = [(_TIME, times)] if keys is None else [(_KEY, keys), (_TIME, times)]
+        added = [(_TIME, times)] if keys is None else [(_KEY, keys.cast(pa.string())), (_TIME, times)]
         ends = np.cumsum(headers.counts + len(added))
         order = np.argsort(_places(ends, headers.counts, len(added)))
         names = pa.concat_arrays([headers.names, *(pa.repeat(pa.scalar(name), count) for name, _ in added)])
@@ -125,8 +124,9 @@ class RecordMapper:
         return map_array(starts, names.take(column_of(order)), values.take(column_of(order)))
 
     def _one_by_one(self, records: TopicRecords, refused: Mapping[int, str]) -> MappedRecords:
-        found = MappedRecords([], [])
-        assert isinstance(found.sent, list)
+        sent: list[Message] = []
+        rows: list[int] = []
+        found = MappedRecords(sent, rows)
         for row, record in enumerate(records):
             if record.value is None and self.rule.tombstones is Tombstones.SKIP:
                 found.tombstones += 1
@@ -134,8 +134,8 @@ class RecordMapper:
             try:
                 if row in refused:
                     raise RecordMisfit(refused[row])
-                found.sent.append(self._message(record))
-                found.rows.append(row)
+                sent.append(self._message(record))
+                rows.append(row)
             except RecordMisfit as error:
                 found.misfits[row] = str(error)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -234,9 +234,9 @@ def _utf8(value: bytes | None) -> str | None:
         return None
 
 
-def _time_column(timestamps_ms: Sequence[int]) -> Column:
+def _time_column(timestamps_ms: NDArray[np.int64]) -> Column:
     """The same as `_time` of each. Many records have the same millisecond, which is written once."""
-    moments: Column = pa.array(timestamps_ms, pa.int64()).dictionary_encode()
+    moments: Column = column_of(timestamps_ms).dictionary_encode()
     distinct: Column = pc.min_element_wise(
         pc.max_element_wise(moments.dictionary, pa.scalar(0)), pa.scalar(_TIMESTAMP_MAX)
     )

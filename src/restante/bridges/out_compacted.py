@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.backplanes.kafka_library import kafka_library
-from restante.bridges.out_forms import Encode, OutRecords, text_bytes
+from restante.bridges.out_forms import Encode
+from restante.bridges.out_records import OutRecords, text_bytes
 from restante.model.columns.arrow import column_of, nulls_of, numbers_of, strings_of
 from restante.model.columns.properties import joined, json_texts
 from restante.model.feed.feed import PUBLISHED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.bridges.out_choices import OutChanges, OutForm
+from restante.bridges.out_records import OutHeaders, OutRecords, text_bytes
 from restante.errors import ExtraMissing, InvalidRequest
-from restante.model.columns.arrow import Column, binaries_of, numbers_of
+from restante.model.columns.arrow import numbers_of
 from restante.model.feed.feed import PUBLISHED
 from restante.wire.media import CLOUDEVENT
 from restante.wire.outgoing.json_columns import JSON_SHAPE, column, shape_of
@@ -23,32 +24,6 @@ from restante.wire.outgoing.outgoing_cloudevents import event_lines
 from restante.wire.outgoing.outgoing_feed import change_lines
 
 _AVRO = "application/avro"
-
-
-OutHeaders = list[tuple[str, str | bytes]]
-
-
-class OutRecords(NamedTuple):
-    """Keys and values, one for each record; the key of a change that concerns no recipient is empty."""
-
-    keys: Sequence[bytes]
-    values: Sequence[bytes | None]
-    rows: NDArray[np.int64]
-    """The change that each is made of; -1: none."""
-    headers: Sequence[OutHeaders | None] | None = None
-    """The headers of each; None: no record has any."""
-    misfits: int = 0
-    """How many changes could not be written."""
-
-    def after(self, keys: Sequence[bytes]) -> OutRecords:
-        """The same, after records of these keys that have no value."""
-        n = len(keys)
-        return self._replace(
-            keys=[*keys, *self.keys],
-            values=[*[None] * n, *self.values],
-            rows=np.concatenate((np.full(n, -1), self.rows)),
-            headers=None if self.headers is None else [*[None] * n, *self.headers],
-        )
 
 
 Encode = Callable[[pa.Table], OutRecords]
@@ -121,11 +96,6 @@ _ENCODERS: dict[OutForm, Encode] = {
 def _keys(table: pa.Table) -> Sequence[bytes]:
     recipients = column(table, "recipient").cast(pa.string()).fill_null("")
     return text_bytes(recipients)
-
-
-def text_bytes(texts: Column) -> Sequence[bytes]:
-    """Texts as the bytes of UTF-8."""
-    return binaries_of(texts.cast(pa.large_string()).view(pa.large_binary()))
 
 
 class _AvroForm:

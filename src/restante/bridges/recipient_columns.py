@@ -26,9 +26,8 @@ def column_picker(rule: str) -> PickColumn:
 
 def key_column(records: TopicRecords) -> Column | None:
     """The keys as texts; None if one of them is none."""
-    keys: Column = pa.array(records.keys, pa.binary())
-    texts = keys.view(pa.string())
-    if keys.null_count:
+    texts: Column = records.keys.view(pa.large_string())
+    if texts.null_count:
         return None
     try:
         texts.validate(full=True)
@@ -44,7 +43,7 @@ def _json_column(path: str) -> PickColumn:
 
     def pick(records: TopicRecords, _headers: HeaderColumns) -> Column | None:
         try:
-            found = [leaf(decode(value or b"")) for value in records.values]
+            found = [leaf(decode(value or b"")) for value in records.values.to_pylist()]
             return pa.array([value if type(value) is str else str(value) for value in found], pa.string())
         except (msgspec.MsgspecError, ValueError, RecursionError, TypeError):
             return None

@@ -44,11 +44,16 @@ def _pause(core: Core, memory: BackplaneMemory, error: RestanteError) -> None:
 
 def check(core: Core) -> None:
     """Whether the log fits the hub: an error if not. If nobody says, it is asked again later."""
+    memory = core.memory(BackplaneMemory)
+    assert memory.backplane is not None, "who checks a log has one"
+    memory.failure = memory.backplane.failure()
     try:
-        _check(core)
+        if memory.failure is None:
+            _check(core)
     except Unavailable as error:
-        core.memory(BackplaneMemory).failure = error.message
-        _log.warning("The backplane does not answer yet: %s", error.message)
+        memory.failure = error.message
+    if memory.failure is not None:
+        _log.warning("The backplane does not answer yet: %s", memory.failure)
 
 
 def _check(core: Core) -> None:

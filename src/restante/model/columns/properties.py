@@ -140,6 +140,8 @@ def _sizes(entries: _Entries) -> NDArray[np.int64]:
 
 def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The messages that name a key more than once."""
+    if len(rows) <= 1 or int(np.diff(entries.offsets).max()) <= 1:
+        return np.zeros(0, np.int64)
     encoded = entries.keys.dictionary_encode()
     pairs = np.sort(rows * len(encoded.dictionary) + encoded.indices.to_numpy())
     again = pairs[1:][pairs[1:] == pairs[:-1]]
@@ -147,10 +149,11 @@ def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _objects(entries: _Entries, empty: NDArray[np.bool_]) -> pa.BinaryArray:
-    pairs = _pairs(entries.keys, entries.items)
-    offsets = column_of(entries.offsets.astype(np.int32))
-    lists = pa.ListArray.from_arrays(offsets, pairs, mask=column_of(empty | (entries.counts() == 0)))
-    rows = pc.binary_join(lists, ",")
+    rows = _pairs(entries.keys, entries.items)
+    if empty.any() or bool((np.diff(entries.offsets) != 1).any()):  # else each message has one entry
+        offsets = column_of(entries.offsets.astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, rows, mask=column_of(empty | (entries.counts() == 0)))
+        rows = pc.binary_join(lists, ",")
     objects: pa.BinaryArray = joined("{", rows, "}", "").fill_null("").view(pa.binary())
     return objects
 

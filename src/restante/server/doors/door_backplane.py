@@ -168,7 +168,7 @@ class DoorBackplane:
             try:
                 outcomes = await self._lines.lines[shard].call(AwaitRecords(asked, _ASK_SECONDS))
             except RestanteError as error:
-                if not isinstance(error, Unavailable):
+                if not self._lines.goes_on(error) and not isinstance(error, Unavailable):
                     _log.error("Shard %d does not say what became of records: %s", shard, error.message)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
@@ -189,16 +189,27 @@ class DoorBackplane:
 
     async def _look_at_log(self) -> None:
         """Until the log is seen to fit, nothing is taken."""
-        loop = asyncio.get_running_loop()
         while self._unfit is not None:
             try:
-                await loop.run_in_executor(None, self._backplane.check, self._lines.partition_count)
-                self._unfit = None
+                await self.look()
             except RestanteError as error:
-                if self._unfit != error.message:
-                    _log.warning("The backplane takes nothing yet: %s", error.message)
-                self._unfit = error.message
+                self._take_nothing(error)
+            if self._unfit is not None:
                 await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Whether the log fits: `InvalidSettings` if not. If nobody says, it is asked again later."""
+        loop, count = asyncio.get_running_loop(), self._lines.partition_count
+        try:
+            await loop.run_in_executor(None, self._backplane.check, count)
+            self._unfit = None
+        except Unavailable as error:
+            self._take_nothing(error)
+
+    def _take_nothing(self, error: RestanteError) -> None:
+        if self._unfit != error.message:
+            _log.warning("The backplane takes nothing yet: %s", error.message)
+        self._unfit = error.message
 
     async def _ask_fitness(self) -> None:
         """A shard knows more: whether the log is still the one that it has stored. One that is away said so last."""

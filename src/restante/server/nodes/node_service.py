@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from restante.backplanes import open_backplane
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
@@ -58,20 +59,22 @@ class NodeService(DoorService):
         places: Mapping[KeyPath, str],
     ) -> None:
         seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
-        lines = NodeLines(seats)
+        lines, backplane = NodeLines(seats), open_backplane(settings)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
-        host = NodeShardHost(settings, url, home, places, carrier, seats)
+        host = NodeShardHost(settings, url, home, places, carrier, seats, backplane)
         self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
         self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
         self.seats = seats
         self._leaving: asyncio.Future[None] | None = None
         directory = SeatDirectory(seats, self.keeper, plan.secret)
-        super().__init__(lines, home, settings, bound, url, places, directory=directory)
+        super().__init__(lines, home, settings, bound, url, places, directory=directory, backplane=backplane)
         assert isinstance(self.application, NodeApplication), "it is made of that kind"
         self.application.check_lease = self.keeper.require
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called: then the shards go to other nodes, and what is under way is finished."""
+        if self.link.backplane is not None:
+            await self.link.backplane.look()
         await self._peers.start()
         keeping = asyncio.ensure_future(self.keeper.run())
         try:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from restante.backplanes.lent import LentBackplane
 from restante.cluster.call_server import CallAnswers
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.shard_seats import ShardSeats
@@ -19,6 +20,7 @@ from restante.hub.door.in_process import InProcess
 from restante.hub.engine.health_sources import Measure
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard, ShardCarrier
 from restante.ports.clock import running_seconds
 from restante.ports.store import Store
@@ -46,9 +48,16 @@ class NodeShard(Service):
         home: Path,
         places: Mapping[KeyPath, str],
         measure: Measure,
+        backplane: Backplane | None = None,
     ) -> None:
         super().__init__(
-            None, settings, insecure=True, store=store, places=places, place=ServedPlace(None, url, home, shard)
+            None,
+            settings,
+            insecure=True,
+            store=store,
+            places=places,
+            place=ServedPlace(None, url, home, shard),
+            backplane=None if backplane is None else LentBackplane(backplane),
         )
         self.desk.hub.health_sources.register("nodes", measure)
         self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
@@ -127,6 +136,7 @@ class NodeShardHost:
         places: Mapping[KeyPath, str],
         carrier: ShardCarrier,
         seats: ShardSeats,
+        backplane: Backplane | None = None,
     ) -> None:
         drain = min(settings.server.drain_seconds, _DRAIN_SECONDS)
         server = msgspec.structs.replace(settings.server, drain_seconds=drain)
@@ -137,6 +147,7 @@ class NodeShardHost:
             home=home,
             places=places,
             measure=partial(_unlike, seats),
+            backplane=backplane,
         )
         self._carrier = carrier
 
