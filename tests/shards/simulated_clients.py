@@ -239,6 +239,8 @@ class Clients(SimulatedClients):
     def __init__(self, world: World, model: Model) -> None:
         super().__init__(world, model)
         self._numbers = 0
+        self.until = CHAOS + QUIET - 8
+        """When those who collect stop."""
 
     def start(self, *, decided_at_home: bool = True) -> None:
         for recipient in RECIPIENTS:
@@ -272,7 +274,7 @@ class Clients(SimulatedClients):
             yield Rest(self.random.uniform(0, 1.5))
 
     def _collecting(self, recipient: str) -> Steps:
-        while self.world.now < CHAOS + QUIET - 8:
+        while self.world.now < self.until:
             asked_at = self.world.now
             found = yield from self._at_home(Peek(recipient))
             if not isinstance(found, BundleAnswer):

@@ -33,7 +33,7 @@ class NumberedProducers(SimulatedClients):
 
     def __init__(self, world: World, model: Model, *, frames: int = _FRAMES) -> None:
         super().__init__(world, model)
-        self._frames = frames
+        self._frames = self._left = frames
         self._acknowledged: dict[tuple[str, int, int], int] = {}
         """By recipient, group and level, up to which number all is stored."""
         retrying = Retrying(times=3, seconds=5, first_pause=0.1, longest_pause=0.5)
@@ -47,6 +47,7 @@ class NumberedProducers(SimulatedClients):
         self._begin(self._ahead(ahead, group=2))
 
     def finish(self) -> None:
+        broken_if(self._left, f"{self._left} frames are not stored")
         for recipient in RECIPIENTS:
             numbered = [_numbers_of(name) for name in self.model.taken[recipient] if name.startswith("n")]
             for group in {own for own, _, _ in numbered}:
@@ -139,6 +140,7 @@ class NumberedProducers(SimulatedClients):
             for _ in self._while_unheard(heard, numbers):
                 yield Rest(0.1)
             stored = max([stored, *heard.values()])
+            self._left = self._frames - stored
             self._note(partition, group, 0, stored - 1)
 
     def _while_unheard(self, heard: dict[int, int], numbers: range) -> Iterator[None]:

@@ -172,8 +172,8 @@ class Owner:
 
     def __init__(self, world: World, shard: int) -> None:
         self.world, self.shard, self.dead = world, shard, False
-        self.leaving = False
-        """Whether it takes no more: it is handing its shard over."""
+        self.leaving = self.closed = False
+        """Whether it takes no more: it is handing its shard over; and whether it has, so that whoever comes is told so."""
         self.busy = 0
         """How many calls are under way here that ask others meanwhile."""
         self.asleep_until = 0.0
@@ -250,6 +250,7 @@ class Owner:
     def close(self) -> None:
         """Let go of the shard, with all that was promised stored."""
         self.hub.close()
+        self.closed = not self.dead
         self.dead = True
 
     def answer(self, call: Call[Any], tell: Callable[[Any], None], refuse: Callable[[RestanteError], None]) -> None:
@@ -400,6 +401,8 @@ class World:
         refuse: Callable[[RestanteError], None],
     ) -> None:
         if owner is not None and owner.dead:
+            if owner.closed:
+                refuse(Unavailable("The hub is closed."))
             return
         if owner is not None and owner.asleep_until > self.now:
             self.later(owner.asleep_until - self.now, partial(self._step, work, owner, go_on, tell, refuse))
@@ -441,6 +444,8 @@ class World:
         def arrive() -> None:
             owner = self.reached(shard)
             if owner.dead:
+                if owner.closed:
+                    self._travel(shard, asker, partial(answered, refuse, NotOwner("The shard was handed over.")))
                 return
             if owner.asleep_until > self.now:
                 self.later(owner.asleep_until - self.now + 0.001, lambda: None if owner.dead else take(owner))
@@ -449,7 +454,7 @@ class World:
 
         def take(owner: Owner) -> None:
             def back(how: Callable[[Any], None], what: Any) -> None:
-                if not owner.dead:
+                if owner.closed or not owner.dead:
                     self._travel(shard, asker, partial(answered, how, what))
 
             owner.answer(step.call, partial(back, tell), partial(back, refuse))

@@ -68,9 +68,9 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
 
 def test_nobody_waits_for_long_while_a_shard_moves_five_times() -> None:
     """Planned moves alone: each is over within a second, and whoever waits that long is answered."""
-    for seed in range(BLOCK):
+    for seed in range(3):
         model = simulate(seed, troubles=0, parts={Part.MOVES, Part.PRODUCERS, Part.FOLLOWERS})
-        assert model.longest < 2 * MOVE_SECONDS, f"seed {seed}"
+        assert model.longest < MOVE_SECONDS, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(by_profile(dev=1, ci=4)))
@@ -78,7 +78,9 @@ def test_a_thousand_frames_are_stored_once_and_in_order_though_their_shard_moves
     world = World(seed)
     model = Model(world)
     producers = NumberedProducers(world, model, frames=FRAMES)
-    Clients(world, model).start(decided_at_home=False)
+    clients = Clients(world, model)
+    clients.until = CHAOS + 4 * QUIET - 8
+    clients.start(decided_at_home=False)
     producers.start()
     for shard in range(SHARDS):
         world.later(3 * shard, partial(world.move_on_and_on, shard))
