@@ -106,10 +106,6 @@ class Restante(Server):
             lines = answer.read().decode().splitlines()
         return int(float(next(line.split()[1] for line in lines if line.startswith(f"{name} "))))
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def close(self) -> None:
         self._process.stop(signal.SIGTERM)
 

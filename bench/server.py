@@ -59,6 +59,10 @@ class Server:
     def clear(self) -> None:
         """Not timed: forget all messages, before another workload."""
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def resident_bytes(self) -> int:
         return resident_bytes(self._process.pid)
 

@@ -85,7 +85,7 @@ def test_the_less_the_hub_does_otherwise_the_sooner_comes_the_next_turn(now: Now
 
 def test_what_reading_takes_is_no_other_work(now: Now) -> None:
     processor = Now()
-    work = OtherWork(now, processor)
+    work = OtherWork(now, processor, lambda: 1.0)
     assert work.share() == 1.0, "nobody knows yet"
     now.seconds += 1.0
     processor.seconds += 0.5
@@ -94,6 +94,14 @@ def test_what_reading_takes_is_no_other_work(now: Now) -> None:
     now.seconds += limits.FEED_SHARE_SECONDS / 2
     processor.seconds += 0.1
     assert work.share() == pytest.approx(0.2), "asked again after a moment, it is not computed anew"
+
+
+def test_who_shares_the_cores_with_others_is_as_busy_with_less(now: Now) -> None:
+    processor = Now()
+    work = OtherWork(now, processor, lambda: 4.0)
+    now.seconds += 1.0
+    processor.seconds += 0.1
+    assert work.share() == pytest.approx(0.4)
 
 
 def test_what_was_long_ago_says_nothing_of_now(now: Now) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from restante import limits
 from restante.assembly import open_hub
 from restante.calls.feed import ReadFeed
 from restante.calls.mailboxes import Dequeue, Peek
@@ -34,6 +37,13 @@ def clerk() -> Iterator[FilingClerk]:
     clerk.close()
 
 
+@pytest.fixture(autouse=True)
+def _unpaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers need not wait for others in these tests."""
+    monkeypatch.setattr(limits, "FEED_CATCHING_UP_TIMES", 0)
+    monkeypatch.setattr(limits, "FEED_CATCHING_UP_TIMES_MIN", 0)
+
+
 @pytest.fixture
 def hub(clerk: FilingClerk, tmp_path: Path) -> Iterator[OpenHub]:
     hub = open_hub(tmp_path / "data", settings=SETTINGS, clerk=clerk)
@@ -56,9 +66,10 @@ def send(hub: OpenHub, first: int, count: int = ROWS) -> None:
 
 
 def read(hub: OpenHub, limit: int = 100_000, columns: tuple[str, ...] = ()) -> pa.Table:
-    """All of the feed, page by page; no page is longer than was asked for."""
+    """All of the feed, page by page, as if others committed all the time; no page is longer than was asked for."""
     after, tables, end = 0, list[pa.Table](), 1
     while after < end:
+        hub.core.bell.rung_at = time.monotonic()
         answer = hub.call(ReadFeed(0, after=after, limit=limit, wish=FeedWish(columns=columns)))
         assert len(answer.table.column("sequence_number").unique()) <= limit
         assert answer.next > after
@@ -93,7 +104,7 @@ def read_alone(hub: OpenHub, limit: int = 100_000) -> pa.Table:
         pages._process.closed = closed
 
 
-@pytest.mark.parametrize("limit", [700, 3_000, 9_000, 100_000])
+@pytest.mark.parametrize("limit", [1_500, 9_000, 100_000])
 def test_the_process_reads_what_the_hub_would(hub: OpenHub, clerk: FilingClerk, limit: int) -> None:
     send(hub, 0)
     send(hub, ROWS, 10)
@@ -149,6 +160,15 @@ def test_damage_is_told_as_the_hub_tells_it(hub: OpenHub, clerk: FilingClerk, tm
     file.write_bytes(content)
     with pytest.raises(DataDamaged, match=r"Block \d+ of the data of run"):
         read(hub)
+
+
+def test_while_nobody_commits_the_hub_reads_by_itself(hub: OpenHub, clerk: FilingClerk) -> None:
+    send(hub, 0)
+    begin(hub, clerk)
+    before = pages_of(clerk).answers
+    hub.core.bell.rung_at = -math.inf
+    assert hub.call(ReadFeed(0)).table.num_rows == ROWS
+    assert pages_of(clerk).answers == before
 
 
 def test_rows_outlive_the_process_and_the_hub(hub: OpenHub, clerk: FilingClerk) -> None:

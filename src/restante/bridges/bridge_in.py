@@ -34,8 +34,7 @@ _GATHER_SECONDS = 0.02
 """How long more records are waited for once there is one."""
 _CHUNK_RECORDS = 500
 _ENOUGH_RECORDS = 25_000
-"""So many records of a topic partition do not wait for more: the hub stores a record in a third of the time that it takes for one
-among a few thousand."""
+"""The number of records of a topic partition that do not wait for more: the hub stores a record in a third of the time that it takes for one among a few thousand."""
 _POURING_SECONDS = 1.0
 """How long so many are waited for, while there are always more."""
 _GATHERED_BYTES = 64 * MIB

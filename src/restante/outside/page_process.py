@@ -25,9 +25,10 @@ from restante.model.storage.segment import Area, decode
 from restante.outside.helper_frames import answer_all
 from restante.outside.page_clerk import ANSWER
 from restante.ports.clerk import PageQuestion, PlacedSegment
-from restante.wire.outgoing.outgoing import arrow_size, write_arrow
+from restante.wire.outgoing.outgoing import arrow_bytes
 
 _NICENESS = 10
+_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 
 def read_page(page: PageQuestion) -> pa.Table:
@@ -45,7 +46,7 @@ def _nothing_else(span: Span, rows: Rows, field: str) -> Sequence[SegmentPiece]:
 
 def _held(place: PlacedSegment) -> SegmentPiece:
     """A whole segment, checked."""
-    content = memoryview(_content(place))
+    content = _content(place)
     segment = decode(bytes(content[: place.front]))
     ledger = content[segment.frame_length : segment.frame_length + segment.ledger_length]
     data = content[segment.frame_length + segment.ledger_length :]
@@ -60,12 +61,16 @@ def _held(place: PlacedSegment) -> SegmentPiece:
     return SegmentPiece(stored, 0, records, data, ledger[segment.properties_at :])
 
 
-def _content(place: PlacedSegment) -> bytes:
+def _content(place: PlacedSegment) -> memoryview:
+    """The segment as it lies in the page cache. If the disk fails to give it, this process ends, and the hub reads."""
+    before = place.start % mmap.ALLOCATIONGRANULARITY
     with Path(place.path).open("rb", buffering=0) as file:
-        content = os.pread(file.fileno(), place.length, place.start)
-    if len(content) != place.length:
-        raise DataDamaged("A file is too short.")
-    return content
+        if os.fstat(file.fileno()).st_size < place.start + place.length:
+            raise DataDamaged("A file is too short.")
+        content = mmap.mmap(
+            file.fileno(), before + place.length, prot=mmap.PROT_READ, offset=place.start - before, flags=_FLAGS
+        )
+    return memoryview(content)[before:]
 
 
 def _answer(line: socket.socket, question: bytes) -> None:
@@ -87,15 +92,17 @@ def _decoded(question: bytes) -> Sequence[Any]:
 
 
 def _in_shared_memory(table: pa.Table) -> tuple[int, int]:
-    size = arrow_size(table)
+    # Written by calls: to have each new page of it come as it is touched takes three times as long.
+    content = arrow_bytes(table)
     descriptor = os.memfd_create("restante-page", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(descriptor, size)
-        write_arrow(table, pa.FixedSizeBufferWriter(pa.py_buffer(mmap.mmap(descriptor, size))))
+        left = content
+        while left:
+            left = left[os.write(descriptor, left) :]
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor, size
+    return descriptor, len(content)
 
 
 if __name__ == "__main__":

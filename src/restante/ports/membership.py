@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from restante.model.storage.changes import Changes
 from restante.ports.store import Store
 
 
@@ -40,6 +42,17 @@ class StoreSurvey(NamedTuple):
     nodes: tuple[NodeRow, ...]
     shards: tuple[ShardRow, ...]
     """The shards that have partitions, in their order."""
+
+
+class WholeStore(Store, Protocol):
+    """All shards of a shared store, taken together."""
+
+    @property
+    def shard_count(self) -> int: ...
+
+    def cut(self, firsts: Sequence[int], changes: Changes | None = None) -> None:
+        """From now on there are shards that begin with these partitions; rows are changed in the same commit. Close it then."""
+        ...
 
 
 class NodeMembership(Protocol):

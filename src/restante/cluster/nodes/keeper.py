@@ -17,6 +17,7 @@ import msgspec
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, encode_about
 from restante.cluster.nodes.peer_connection import tell_peer
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
@@ -64,13 +65,13 @@ class NodeKeeper:
         host: ShardHost,
         seats: ShardSeats,
         about: NodeAbout,
-        secret: bytes,
+        trust: PeerTrust,
     ) -> None:
         self._enter = enter
         self._host = host
         self._seats = seats
         self._about = about
-        self._secret = secret
+        self._trust = trust
         self.membership: NodeMembership | None = None
         self._silent = SilentNodes()
         self._hosted: dict[int, HostedShard] = {}
@@ -110,7 +111,7 @@ class NodeKeeper:
         self.membership.require()
 
     def lease_seconds(self, session: str) -> float | None:
-        """What is left of the lease of a node, as far as this one knows."""
+        """The time that is left of the lease of a node, as far as this one knows."""
         if session == self.session:
             return None if self.membership is None else self.membership.lease_seconds()
         return self._silent.seconds_left(session, running_seconds())
@@ -314,4 +315,4 @@ class NodeKeeper:
     async def _nudge(self, peer: str) -> None:
         """Nudge the others. A node that misses it sees the change a little later."""
         with suppress(OSError):
-            await tell_peer(peer, self._secret, Purpose.NUDGE)
+            await tell_peer(peer, self._trust, Purpose.NUDGE)

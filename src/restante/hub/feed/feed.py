@@ -99,14 +99,14 @@ def read_feed(
 ) -> FeedAnswer:
     """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is.
 
-    With so many messages as are `enough`, the answer ends where the run that they lie in ends.
+    With so many messages as are `enough`, the answer ends where the run that they lie in ends. It is given while others commit.
     """
     memory = core.partitions[partition]
     wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after
-            answer = _read(core, memory, gone, wanted, limit, limit if enough is None else enough)
+            answer = _read(core, memory, gone, wanted, limit, enough)
             left = feed_gone(core, memory)
         if gone > answer.end:
             raise PositionAhead(
@@ -134,7 +134,7 @@ class _Read:
     stream: memoryview | None = None
 
 
-def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int, enough: int) -> _Read:
+def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int, enough: int | None) -> _Read:
     seen = view(partition)
     if after >= seen.end:
         return _Read(schema_of(wanted.columns).empty_table(), after, seen.end)
@@ -179,8 +179,8 @@ class _Taking:
     partition: int
     wanted: FeedChoice
     limit: int
-    enough: int
-    """With so many messages no further run is looked at."""
+    enough: int | None
+    """With so many messages no further run is looked at. If it is given, others want the interpreter: the clerk reads what it can."""
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
@@ -188,7 +188,7 @@ class _Taking:
     tiny: list[Run] = field(default_factory=list)
     """Tiny runs that are not yet joined into spans."""
     streams: list[memoryview] = field(default_factory=list)
-    """What the clerk has read."""
+    """The streams that the clerk has read."""
     others: bool = False
     """Whether there is more in the table than messages."""
     pending: int = 0
@@ -203,15 +203,15 @@ class _Taking:
             if self.wanted.choice.may_have(run):
                 self._take(run, first, last)
             changes = self.messages + int(np.searchsorted(numbers, last, side="right"))
-            full = changes >= self.limit or self.messages >= self.enough or self.size >= limits.FEED_BYTES_MAX
-            if full or looked >= limits.FEED_RUNS_AT_ONCE:
+            full = changes >= self.limit or self.size >= limits.FEED_BYTES_MAX
+            if full or (self.enough is not None and self.messages >= self.enough) or looked >= limits.FEED_RUNS_AT_ONCE:
                 high = last
                 break
         self._join()
         return high
 
     def _take(self, run: Run, low: int, high: int) -> None:
-        given = handed(self.core, run, self.wanted.choice, low, high)
+        given = handed(self.core, run, self.wanted.choice, low, high) if self.enough is not None else None
         if given is not None:
             self._join()
             self._hand_over(given)
@@ -354,7 +354,7 @@ class _Taking:
         return self.streams[0] if is_whole and table.num_rows else None
 
     def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
-        """What the clerk was asked for, and did not read."""
+        """Read what the clerk was asked for, and did not read."""
         found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
         return [
             published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)

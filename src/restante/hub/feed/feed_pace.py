@@ -11,6 +11,7 @@ a multiple of that time. Followers and readers that catch up have a pace each:
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -48,9 +49,10 @@ def read_cost(seconds: float, byte_count: int) -> float:
 class OtherWork:
     """The share of one core that this process spends on anything but reading the feed, of the last moments."""
 
-    def __init__(self, clock: Clock, processor: Clock) -> None:
+    def __init__(self, clock: Clock, processor: Clock, crowding: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._processor = processor
+        self._crowding = crowding or _crowding
         self._lock = threading.Lock()
         self._share = 1.0
         self._begin(clock())
@@ -68,12 +70,17 @@ class OtherWork:
             if passed >= limits.FEED_SHARE_SECONDS:
                 spent = self._processor() - self._spent - self._reading
                 known = passed <= 2 * limits.FEED_TURN_SECONDS_MAX
-                self._share = max(0.0, spent / passed) if known else 1.0
+                self._share = max(0.0, spent / passed) * self._crowding() if known else 1.0
                 self._begin(now)
             return self._share
 
     def _begin(self, now: float) -> None:
         self._since, self._spent, self._reading = now, self._processor(), 0.0
+
+
+def _crowding() -> float:
+    """Say how many programs want each core, at least 1.0: who shares a core gets less done in the same time, and is as busy."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if hasattr(os, "getloadavg") else 1.0
 
 
 class FeedPace:
