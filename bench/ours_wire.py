@@ -106,14 +106,10 @@ class Restante(Server):
             lines = answer.read().decode().splitlines()
         return int(float(next(line.split()[1] for line in lines if line.startswith(f"{name} "))))
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def close(self) -> None:
         self._process.stop(signal.SIGTERM)
 
     def _port(self) -> int | None:
-        """It says where it is when it is ready."""
+        """The port of the hub, which says where it is when it is ready."""
         found = ADDRESS.search(self._process.output())
         return int(found[1]) if found else None

@@ -66,7 +66,7 @@ def _publishing(hub: Hub, tables: list[pa.Table]) -> dict[str, float]:
 
 
 def _warm_up() -> None:
-    """What is imported and set up once a process is not the store's."""
+    """Import and set up what a process needs once, and is not the store's."""
     with restante.open(None, store=MemoryStore(), settings=SETTINGS) as hub:
         hub.producer.send(Message(recipient="a", data=b"a"))
         bundle = hub.recipient("a").peek()

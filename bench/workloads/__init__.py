@@ -40,6 +40,7 @@ WIRE_ORDER = (
     "wire_beside_bulk",
     "wire_emptied",
     "wire_store",
+    "wire_store_cost",
     "wire_shards",
     "wire_idempotent",
     "wire_batches",
@@ -52,6 +53,7 @@ WIRE_ORDER = (
     "wire_live_fanout",
     "wire_live_stuck",
     "wire_live_idle",
+    "wire_door_live",
     "wire_spark_write",
     "wire_spark_read",
     "wire_spark_store",
@@ -66,6 +68,7 @@ WIRE_ALONE = frozenset(
         "wire_feed_beside",
         "wire_groups",
         "wire_actions",
+        "wire_door_live",
         "wire_live_stuck",
         "wire_spark_read",
         "wire_spark_store",
@@ -73,7 +76,7 @@ WIRE_ALONE = frozenset(
         "wire_spark_partitioned",
     }
 )
-"""Those where the hub is compared with itself, or with the least that there is: the peers are not started for them."""
+"""The workloads where the hub is compared with itself, or with the least that there is: the peers are not started for them."""
 
 
 class Workload(Protocol):

@@ -104,14 +104,18 @@ def _small(bench: WireBench, ways: Ways) -> dict[str, Figure]:
     return {name: Figure.of_rate(found, count, name) for name, found in samples.items()}
 
 
+def new_database(server: Postgresql, name: str) -> str:
+    """The address of a database of its own on a server."""
+    with driver("psycopg").connect(server.address, autocommit=True) as session:
+        session.execute(f"CREATE DATABASE {name}")
+    place: Any = driver("psycopg.conninfo").conninfo_to_dict(server.address)
+    return f"postgresql://{USER}@{LOCALHOST}:{place['port']}/{name}"
+
+
 @contextmanager
 def _on_postgresql(bench: WireBench, queue: Postgresql) -> Iterator[Ways]:
     """The three that are compared. The hub on PostgreSQL has a database of its own on the same server."""
-    with driver("psycopg").connect(queue.address, autocommit=True) as session:
-        session.execute(f"CREATE DATABASE {_DATABASE}")
-    place: Any = driver("psycopg.conninfo").conninfo_to_dict(queue.address)
-    url = f"postgresql://{USER}@{LOCALHOST}:{place['port']}/{_DATABASE}"
-    with closing(Restante(bench.fresh_folder(), store=url)) as hub:
+    with closing(Restante(bench.fresh_folder(), store=new_database(queue, _DATABASE))) as hub:
         servers = {ON_POSTGRESQL: hub, ON_SQLITE: bench.servers[OURS], QUEUE: queue}
 
         def ways(operation: Operation) -> dict[str, Way]:

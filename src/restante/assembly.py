@@ -31,7 +31,7 @@ from restante.ports.carrier import Shard
 from restante.ports.clerk import Clerk
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
-from restante.ports.membership import NodeMembership
+from restante.ports.membership import NodeMembership, WholeStore
 from restante.ports.store import Store, StoreReader
 from restante.settings import Settings, is_store_url
 from restante.stores.sqlite import SqliteStore
@@ -56,9 +56,9 @@ def open_store(place: str | os.PathLike[str], settings: Settings | None = None) 
     return SqliteStore.open(path)
 
 
-def open_database(url: str, settings: Settings | None = None) -> Store:
+def open_database(url: str, settings: Settings | None = None) -> WholeStore:
     """The store in a database; its tables are made if need be."""
-    store: Store = _postgresql().PostgresqlStore.open(url, password=store_password(settings))
+    store: WholeStore = _postgresql().PostgresqlStore.open(url, password=store_password(settings))
     return store
 
 
@@ -68,7 +68,7 @@ def found_database(url: str, settings: Settings, *, shards: int, partitions: int
     count = partitions or few
     check_new_count(count)
     firsts = [own.start for own in even_ranges(count, shards)]
-    with closing(_postgresql().PostgresqlStore.open(url, password=store_password(settings))) as store:
+    with closing(open_database(url, settings)) as store:
         store.cut(firsts)
     with closing(open_database(url, settings)) as store:
         if load_deed(store) is None:
@@ -184,15 +184,14 @@ def new_store(place: str, settings: Settings) -> Store:
     return SqliteStore.open(Path(place))
 
 
-def _of_one_shard(url: str, store: Any) -> Store:  # noqa: ANN401  # a module that may be missing has its type
+def _of_one_shard(url: str, store: WholeStore) -> Store:
     """A hub alone has one shard; the rows of several say what shards have asked of one another."""
     if store.shard_count > 1:
         store.close()
         raise InvalidRequest(
             f"{url} has {store.shard_count} shards: serve it by nodes, with `restante serve --node NAME`."
         )
-    whole: Store = store
-    return whole
+    return store
 
 
 def open(  # the public name

@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 
 from restante import limits
-from restante.settings_rules import Rule, Section, must_be
+from restante.settings_cluster import ClusterSettings
+from restante.settings_rules import Rule, Section, like, must_be, path_of_file
 from restante.settings_texts import (
     SECRET_PREFIX,
     is_address,
     is_network,
-    is_path,
     is_unicode,
     is_web_address,
     secret_bytes,
@@ -38,10 +38,6 @@ def _whole(least: int, most: int) -> Rule:
 
 def _choice(*values: str) -> Rule:
     return Rule(" or ".join(f'"{value}"' for value in values))
-
-
-def _like(allowed: str, pattern: str) -> Rule:
-    return Rule(allowed, lambda value: value is None or re.fullmatch(pattern, value) is not None)
 
 
 def _is_name(text: str) -> bool:
@@ -176,7 +172,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     log_level: LogLevel = "info"
 
     rules = {
-        "host": _like("an IP address or a host name", r"[A-Za-z0-9._:%-]{1,255}"),
+        "host": like("an IP address or a host name", r"[A-Za-z0-9._:%-]{1,255}"),
         "port": _whole(0, 65_535),
         "access": _choice("auto", "tokens", "open"),
         "hosts": _HOSTS,
@@ -259,10 +255,10 @@ class BackplaneSettings(Section, frozen=True, kw_only=True):
     """How long a publish waits until its messages are stored."""
 
     rules = {
-        "topic": _like(
+        "topic": like(
             "the name of a topic: letters, digits, dots, dashes and underscores, at most 249", r"[A-Za-z0-9._-]{1,249}"
         ),
-        "brokers": _like(
+        "brokers": like(
             'host:port, or several with commas, such as "kafka-1:9092,kafka-2:9092"',
             r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*",
         ),
@@ -275,26 +271,6 @@ class BackplaneSettings(Section, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.rules if name != "kafka"}
         return f"BackplaneSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-
-class ClusterSettings(Section, frozen=True, kw_only=True):
-    """One of several nodes on one database. Without a name the hub is alone."""
-
-    node: str | None = None
-    """The name of this node; no other one has it."""
-    listen: str = "127.0.0.1:8472"
-    """Where the other nodes reach this one: an address and a port of this machine."""
-    advertise: str | None = None
-    """The host name under which clients and the other nodes find this machine; by default the address it listens on."""
-    secret_file: str | None = None
-    """A file with the secret that all nodes share, and nothing else; or the variable RESTANTE_CLUSTER_SECRET has it."""
-
-    rules = {
-        "node": _like("letters, digits, dots and dashes, at most 63", r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}"),
-        "listen": _like("an address and a port, such as 0.0.0.0:8472", r"[A-Za-z0-9._:\[\]-]{1,255}:\d{1,5}"),
-        "advertise": _like("a host name or an IP address", r"[A-Za-z0-9._:-]{1,255}"),
-        "secret_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
-    }
 
 
 class BoundSettings(Section, frozen=True, kw_only=True):
@@ -382,7 +358,7 @@ class HealthSettings(Section, frozen=True, kw_only=True):
             f"a list of names out of {', '.join(dict.fromkeys((*HEALTH_COMPONENTS.split(), *HEALTH_CHECKS)))} and the measures",
             lambda value: all(map(_is_health_name, value)),
         ),
-        "switch_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
+        "switch_file": path_of_file(),
     }
 
 
@@ -458,7 +434,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "consignment_retention_seconds": _SECONDS,
         "counters_url": _COUNTERS_URL,
         "store_url": _STORE_URL,
-        "store_password_file": Rule("the path of a file", lambda value: value is None or is_path(value)),
+        "store_password_file": path_of_file(),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
         "filing_process": _FLAG,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from restante.errors import InvalidSettings
+from restante.settings_texts import is_path
 
 _SHOWN_CHARACTERS_MAX = 80
 
@@ -20,6 +22,16 @@ class Rule(NamedTuple):
     holds: Callable[[Any], bool] = lambda _: True
     secret: bool = False
     """Values are never shown, wrong ones neither."""
+
+
+def like(allowed: str, pattern: str) -> Rule:
+    """A text of this form, or none."""
+    return Rule(allowed, lambda value: value is None or re.fullmatch(pattern, value) is not None)
+
+
+def path_of_file() -> Rule:
+    """The path of a file, or none."""
+    return Rule("the path of a file", lambda value: value is None or is_path(value))
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

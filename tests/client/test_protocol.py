@@ -31,7 +31,7 @@ from restante.model.mailboxes.answers import BundleAnswer, ProducerState, Reason
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message, State
-from restante.wire.media import ARROW
+from restante.wire.media import ARROW, LETTERS
 from restante.wire.publish import EncodedPublish
 from tests.client.talking import Conversation, json_response, problem_response
 
@@ -114,7 +114,7 @@ def test_a_peek_says_all_that_it_was_told() -> None:
         "/v1/recipients/ada/peek?origin=a&origin=b&origin_group=g&bundle_id=0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
         "&format=xml&max_messages=7&max_weight=9"
     )
-    assert ("Accept", ARROW) in request.headers
+    assert ("Accept", f"{LETTERS}, {ARROW}") in request.headers
 
 
 def test_a_bundle_is_read_from_headers_and_columns() -> None:

@@ -96,7 +96,7 @@ def test_the_client_keeps_its_promises_in_node(program: str, environment: Mappin
 
 
 def test_there_are_programs_to_run() -> None:
-    assert PROGRAMS == ["collecting", "following", "retrying", "sending", "tickets"]
+    assert PROGRAMS == ["collecting", "following", "places", "retrying", "sending", "tickets"]
 
 
 @pytest.mark.parametrize("transport", ["websocket", "events"])

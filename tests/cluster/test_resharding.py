@@ -22,15 +22,13 @@ from restante.client.surface.sync import Hub
 from restante.cluster.reshard import reshard, shard_count
 from restante.cluster.shard_folders import found_table
 from restante.errors import InvalidRequest
-from restante.model.batches.batch_answers import BatchState
 from restante.server.serve import start
 from restante.settings import Settings
+from tests.cluster.lived_hub import begin, finish, positions
 from tests.cluster.several import SeveralHub
 from tests.cluster.test_doctored_folders import doctor
-from tests.cluster.test_doors import names
 from tests.profiles import some
 
-EVERYBODY = [name for shard in range(4) for name in names(shard, 2)]
 QUIET = Settings()
 
 
@@ -46,74 +44,11 @@ def served(folder: Path) -> Iterator[Hub]:
         running.stop()
 
 
-def letters(text: str) -> list[restante.Message]:
-    return [restante.Message(recipient=name, text=text, id=f"{text} {name}") for name in EVERYBODY]
-
-
-def begin(hub: Hub) -> None:
-    """Mail of which some is collected; batches open, sealed and complete; consignments open and committed; a numbered producer."""
-    hub.producer.send(letters("first"))
-    for key in ("open", "sealed"):
-        batch = hub.batches.open(key)
-        hub.producer.send(letters(key), batch=batch)
-        batch.add(5)
-        if key == "sealed":
-            batch.seal()
-    with hub.batches.open("complete") as complete:
-        hub.producer.send([restante.Message(recipient="away", text="complete")], batch=complete)
-    bundle = hub.recipient("away").peek()
-    assert bundle is not None
-    bundle.dequeue()
-    with hub.batches.open("gone") as gone:
-        hub.producer.send(letters("gone"), batch=gone)
-    gone.delete()
-    for key in ("done", "under way"):
-        consignment = hub.consignment(key, batch=True)
-        consignment.stage("w", 0, letters(key))
-        if key == "done":
-            consignment.commit()
-    bundle = hub.recipient(EVERYBODY[0]).peek(max_messages=1)
-    assert bundle is not None
-    bundle.dequeue()
-
-
-def positions(hub: Hub) -> dict[str, list[tuple[int | None, str]]]:
-    """Number and text of all mail."""
-    return {
-        name: [(message.sequence_number, str(message.text)) for message in hub.recipient(name).history().messages]
-        for name in (*EVERYBODY, "away")
-    }
-
-
-def finish(hub: Hub) -> None:
-    """What was begun goes on: bound to the batch, staged by the same parcel, committed, collected, complete."""
-    opened = hub.batches.get(next(hub.batches.list(key="open")).id)
-    assert opened.status().pending == len(EVERYBODY) + 5
-    hub.producer.send(letters("more"), batch=opened)
-    again = hub.producer.send(letters("first"))
-    assert (again.accepted, again.duplicates) == (0, len(EVERYBODY))
-    done = hub.consignment("done")
-    assert done.state.value == "committed"
-    under_way = hub.consignment("under way")
-    under_way.stage("w", 0, letters("under way"))
-    receipt = under_way.commit()
-    assert receipt.accepted == len(EVERYBODY)
-    opened.seal()
-    for name in EVERYBODY:
-        while (bundle := hub.recipient(name).peek()) is not None:
-            bundle.dequeue()
-    for batch in hub.batches.list():
-        one = hub.batches.get(batch.id)
-        if batch.state is not BatchState.COMPLETE:
-            one.acknowledge(one.pending())
-        assert one.completed(timeout=30).state is BatchState.COMPLETE
-
-
 @pytest.mark.parametrize("way", some(["4", "2 1", "4 2 3 1", "3 1 4"], most=2))
 def test_everything_goes_on_with_other_shards(tmp_path: Path, way: str) -> None:
     folder = tmp_path / "data"
     with served(folder) as hub:
-        begin(hub)
+        kept = begin(hub)
         before = positions(hub)
     for shards in map(int, way.split()):
         done = reshard(folder, shards, QUIET)
@@ -123,7 +58,7 @@ def test_everything_goes_on_with_other_shards(tmp_path: Path, way: str) -> None:
         assert [finding for finding in report["findings"] if finding["severity"] != "note"] == []
     with served(folder) as hub:
         assert positions(hub) == before
-        finish(hub)
+        finish(hub, kept)
     assert doctor(folder)["verdict"] == "sound"
 
 
@@ -131,14 +66,14 @@ def test_what_began_in_several_shards_goes_on_in_one(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     found_table(folder, 4, 16)
     with served(folder) as hub:
-        begin(hub)
+        kept = begin(hub)
         before = positions(hub)
     reshard(folder, 1, QUIET)
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["blobs"]
     assert doctor(folder)["verdict"] == "sound"
     with served(folder) as hub:
         assert positions(hub) == before
-        finish(hub)
+        finish(hub, kept)
 
 
 def run(*arguments: str) -> str:

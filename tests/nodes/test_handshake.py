@@ -13,9 +13,10 @@ from restante.cluster.nodes import peer_server
 from restante.cluster.nodes.handshake import HELLO_BYTES, REPLY_BYTES, Hello, Purpose, proof
 from restante.cluster.nodes.peer_connection import connect_peer, tell_peer
 from restante.cluster.nodes.peer_server import PeerServer, Taker
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.server.serve import listening_socket, url_of
 
-SECRET = b"a secret of the cluster"
+TRUST = PeerTrust(b"a secret of the cluster")
 
 
 class Echo(asyncio.Protocol):
@@ -49,7 +50,7 @@ async def listening(asked: list[tuple[Purpose, int]]) -> AsyncIterator[str]:
         return Echo if shard == 3 else purpose is Purpose.NUDGE
 
     bound = listening_socket("127.0.0.1", 0)
-    server = PeerServer(bound, SECRET, welcome)
+    server = PeerServer(bound, TRUST, welcome)
     await server.start()
     try:
         yield url_of(bound).removeprefix("http://")
@@ -61,12 +62,12 @@ def test_who_knows_the_secret_is_connected_to_the_shard() -> None:
     async def run() -> None:
         asked: list[tuple[Purpose, int]] = []
         async with listening(asked) as address:
-            line = await connect_peer(address, SECRET, Purpose.CALLS, 3, Heard)
+            line = await connect_peer(address, TRUST, Purpose.CALLS, 3, Heard)
             assert await line.heard == b"hello"
             line.transport.abort()
-            await tell_peer(address, SECRET, Purpose.NUDGE)
+            await tell_peer(address, TRUST, Purpose.NUDGE)
             with pytest.raises(ConnectionRefusedError):
-                await connect_peer(address, SECRET, Purpose.REQUESTS, 4, Heard)
+                await connect_peer(address, TRUST, Purpose.REQUESTS, 4, Heard)
         assert asked == [(Purpose.CALLS, 3), (Purpose.NUDGE, 0), (Purpose.REQUESTS, 4)]
 
     asyncio.run(run())
@@ -77,7 +78,7 @@ def test_another_secret_is_refused_on_both_sides() -> None:
         asked: list[tuple[Purpose, int]] = []
         async with listening(asked) as address:
             with pytest.raises(ConnectionRefusedError):
-                await connect_peer(address, b"another secret, as long", Purpose.CALLS, 3, Heard)
+                await connect_peer(address, PeerTrust(b"another secret, as long"), Purpose.CALLS, 3, Heard)
         assert asked == []
 
     asyncio.run(run())
@@ -130,7 +131,7 @@ def test_a_proof_that_was_seen_elsewhere_is_none() -> None:
         async with listening(asked) as address:
             hello = _hello()
             assert len(hello) == HELLO_BYTES
-            answered = await _said(address, hello, proof(SECRET, b"client", hello, bytes(32)))
+            answered = await _said(address, hello, proof(TRUST.secret, b"client", hello, bytes(32)))
             assert len(answered) <= REPLY_BYTES
         assert asked == []
 

@@ -14,11 +14,12 @@ import msgspec
 
 from restante.assembly import enter_nodes, found_database, look_at_shards
 from restante.cluster.nodes.node_about import NodeAbout
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.server.nodes.node_service import NodePlan, NodeService
 from restante.server.serve import ServedHub, listening_socket, url_of
 from restante.settings import Settings
 
-SECRET = b"a secret of the cluster"
+TRUST = PeerTrust(b"a secret of the cluster")
 SHARDS, PARTITIONS = 4, 16
 SETTINGS = Settings(filing=False, housekeeping_seconds=0)
 
@@ -47,7 +48,14 @@ class ThreadedNode(ServedHub):
     """One node."""
 
     def __init__(
-        self, address: str, name: str, folder: Path, settings: Settings = SETTINGS, *, digest: str = "alike"
+        self,
+        address: str,
+        name: str,
+        folder: Path,
+        settings: Settings = SETTINGS,
+        *,
+        digest: str = "alike",
+        trust: PeerTrust = TRUST,
     ) -> None:
         folder.mkdir(exist_ok=True)
         chosen = msgspec.structs.replace(
@@ -61,7 +69,7 @@ class ThreadedNode(ServedHub):
             url=url_of(bound), peer=peer, version="0", formats=(8,), settings=digest, since=time.time_ns() // 1_000
         )
         self.name, self.peer = name, peer
-        plan = NodePlan(shared.ranges, partial(enter_nodes, address, name, chosen), about, SECRET, peers)
+        plan = NodePlan(*shared, partial(enter_nodes, address, name, chosen), about, trust, peers)
         self.unmade = _Unmade(lambda: NodeService(plan, folder, chosen, bound, {}), about.url)
         super().__init__(self.unmade)
 

@@ -13,7 +13,6 @@ from restante import errors, limits
 from restante.settings import (
     ActionSettings,
     BackplaneSettings,
-    ClusterSettings,
     GroupSettings,
     HealthBounds,
     LiveSettings,
@@ -22,6 +21,7 @@ from restante.settings import (
     ServerSettings,
     Settings,
 )
+from restante.settings_cluster import ClusterSettings
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 

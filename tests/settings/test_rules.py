@@ -14,7 +14,6 @@ from restante import errors, limits
 from restante.settings import (
     ActionSettings,
     BackplaneSettings,
-    ClusterSettings,
     GroupSettings,
     HealthBounds,
     HealthSettings,
@@ -25,6 +24,7 @@ from restante.settings import (
     Settings,
     WebhookSettings,
 )
+from restante.settings_cluster import ClusterSettings
 from restante.settings_rules import Section
 
 WRONG: list[tuple[type[Section], str, Any]] = [
@@ -137,6 +137,9 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (ClusterSettings, "listen", "8472"),
     (ClusterSettings, "advertise", "a b"),
     (ClusterSettings, "secret_file", " "),
+    (ClusterSettings, "certificate_file", " "),
+    (ClusterSettings, "key_file", " "),
+    (ClusterSettings, "authority_file", " "),
     (BackplaneSettings, "topic", "with spaces"),
     (BackplaneSettings, "brokers", "no-port"),
     (BackplaneSettings, "kafka", {"a": 1}),

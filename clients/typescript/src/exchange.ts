@@ -1,12 +1,15 @@
 /** Requests and answers over HTTP, repeated where that is safe. */
 
 import { target, type Query } from "./address.js";
+import type { HubPlaces } from "./places.js";
 import { invalidRequest, problemOf, RestanteError, unavailable } from "./problem.js";
 import { backOff, Deadline, pause, type Retries } from "./retries.js";
 
 /** All that a call needs to know beside its arguments. */
 export interface Terms {
-  url: string;
+  places: HubPlaces;
+  /** The address that is asked now. */
+  readonly url: string;
   token: string | undefined;
   /** Seconds for an answer, beyond those that a peek is to wait at the hub. */
   timeout: number;
@@ -51,6 +54,7 @@ class Failure {
 }
 
 const PROBLEM = "application/problem+json";
+const NOT_OWNER = 421;
 /** What Node says when there was no connection. Browsers do not say: there, the hub may have got the request. */
 const NOT_REACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
@@ -66,17 +70,27 @@ export async function answered(
   const began = performance.now();
   const elapsed = (): number => (performance.now() - began) / 1_000;
   let maybeDone = false;
+  let owner: string | undefined;
   for (let attempts = 1; ; attempts += 1) {
     const request = attempt(elapsed());
-    const reply = await exchange(terms, request, signal);
+    const place: string = owner ?? terms.url;
+    const reply = await exchange(terms, place, request, signal);
     if (!(reply instanceof Failure) && !isLater(reply)) return { answer: reply, maybeDone };
     maybeDone ||= request.method !== "GET" && mayBeDone(reply);
-    const seconds = Math.max(backOff(attempts, terms.retries), retryAfter(reply) ?? 0);
+    owner = ownerIn(terms, reply);
+    const known = owner !== undefined && attempts === 1;
+    const seconds = known ? 0 : Math.max(backOff(attempts, terms.retries), retryAfter(reply) ?? 0);
     if (attempts > terms.retries.times || elapsed() + seconds > terms.retries.seconds) {
       throw givenUp(terms, reply, attempts, maybeDone);
     }
+    if (owner === undefined) terms.places.passOn(place);
     await pause(seconds, signal);
   }
+}
+
+/** Where a node says that a partition is. Any other node brings a call there as well. */
+function ownerIn(terms: Terms, reply: Answer | Failure): string | undefined {
+  return reply instanceof Failure || reply.status !== NOT_OWNER ? undefined : terms.places.usable(fieldsOf(reply)["owner"]);
 }
 
 /** The answer, if it has one of these statuses; else throws the error that it tells. */
@@ -127,12 +141,12 @@ export async function answerOf(response: Response): Promise<Answer> {
 }
 
 /** One attempt. Throws only when the caller has aborted it. */
-async function exchange(terms: Terms, request: Request, signal?: AbortSignal): Promise<Answer | Failure> {
+async function exchange(terms: Terms, place: string, request: Request, signal?: AbortSignal): Promise<Answer | Failure> {
   signal?.throwIfAborted();
   const deadline = new Deadline(signal);
   deadline.set(request.timeout ?? terms.timeout);
   try {
-    const response = await terms.fetch(terms.url + target(request.path, request.query ?? []), {
+    const response = await terms.fetch(place + target(request.path, request.query ?? []), {
       method: request.method,
       headers: { ...request.headers, ...credentials(terms) },
       cache: "no-store",
@@ -150,7 +164,7 @@ async function exchange(terms: Terms, request: Request, signal?: AbortSignal): P
 }
 
 function isLater(answer: Answer): boolean {
-  if (isProblem(answer)) return (answer.status === 429 || answer.status === 503) && !isFinal(answer);
+  if (isProblem(answer)) return [NOT_OWNER, 429, 503].includes(answer.status) && !isFinal(answer);
   return [429, 502, 503, 504].includes(answer.status);
 }
 

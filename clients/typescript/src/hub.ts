@@ -1,8 +1,9 @@
 /** A hub over the network: where sending begins, and where mailboxes are found. */
 
-import { addressOf, DEFAULT_URL } from "./address.js";
+import { DEFAULT_URL } from "./address.js";
 import { answered, checkToken, expect, json, type Terms } from "./exchange.js";
 import { parcelOf, type Outgoing } from "./message.js";
+import { HubPlaces } from "./places.js";
 import { invalidRequest } from "./problem.js";
 import { Recipient } from "./recipient.js";
 import { retriesOf, type Retries } from "./retries.js";
@@ -63,8 +64,8 @@ export interface Ticket {
   expires_at: string;
 }
 
-/** A hub at this address. Nothing is asked of it yet. */
-export function connect(url: string = DEFAULT_URL, options: HubOptions = {}): Hub {
+/** A hub at this address, or at these, in an array or with commas between them. Nothing is asked of it yet. */
+export function connect(url: string | readonly string[] = DEFAULT_URL, options: HubOptions = {}): Hub {
   return new Hub(termsOf(url, options));
 }
 
@@ -76,6 +77,7 @@ export class Hub {
     this.#terms = terms;
   }
 
+  /** Of several addresses the one that is asked now. */
   get url(): string {
     return this.#terms.url;
   }
@@ -114,12 +116,16 @@ export class Hub {
   }
 }
 
-function termsOf(url: string, options: HubOptions): Terms {
+function termsOf(url: string | readonly string[], options: HubOptions): Terms {
   const { token, timeout = 30 } = options;
   checkToken(token);
   if (!(timeout > 0 && timeout < 1e6)) throw invalidRequest(`timeout is a number of seconds above 0, not ${timeout}.`);
+  const places = new HubPlaces(url);
   return {
-    url: addressOf(url),
+    places,
+    get url(): string {
+      return places.url;
+    },
     token,
     timeout,
     retries: retriesOf(options.retries),

@@ -45,6 +45,8 @@ interface Frame {
   reason?: string;
   detail?: string;
   reconnect_after?: number;
+  /** The address of the node that has the mailbox now. */
+  owner?: string;
 }
 
 /** Seconds after which a connection counts as steady: the next pause is a short one again. */
@@ -62,7 +64,7 @@ export async function* follow<Data>(
     onState?.({ stage: "connecting" });
     course.connecting();
     try {
-      for await (const text of door.frames(course.position, signal)) {
+      for await (const text of door.frames(course.position, course.takeOwner(), signal)) {
         const frame = frameOf(text);
         if (frame.type === "connected") onState?.(course.connected(frame));
         if (frame.type === "disconnect") course.dismissed(frame);
@@ -94,6 +96,7 @@ class Course {
   #shown = 0;
   #reason = "";
   #delay: number | undefined;
+  #owner: unknown;
 
   constructor(retries: Retries, after: number | undefined) {
     if (after !== undefined && !(Number.isSafeInteger(after) && after >= 0)) {
@@ -142,12 +145,20 @@ class Course {
     return true;
   }
 
+  /** Where the hub said that the mailbox is: that is tried once. */
+  takeOwner(): unknown {
+    const owner = this.#owner;
+    this.#owner = undefined;
+    return owner;
+  }
+
   /** The hub's last word. */
   dismissed(frame: Frame): void {
     const told = [frame.reason, frame.detail].filter(Boolean).join(": ");
     if (frame.reason === "protocol_error") throw invalidRequest(`The hub ended the connection: ${told}.`);
     this.#reason = `The hub ended the connection: ${told}.`;
     this.#delay = frame.reconnect_after;
+    this.#owner = frame.owner;
     if (frame.reconnect_after !== undefined) this.#attempts = 0;
   }
 
@@ -157,6 +168,7 @@ class Course {
     if (!this.#everConnected && this.#isOutOfPatience()) throw error;
     this.#reason = error.detail;
     this.#delay = error.retryAfter;
+    this.#owner = error.fields["owner"];
   }
 
   /** The connection is gone: when the next one is tried. */

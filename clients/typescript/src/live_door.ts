@@ -27,10 +27,20 @@ export class LiveDoor {
   }
 
   /** The frames of one connection. It ends when the connection ends in order, and throws when there is none or it breaks. */
-  async *frames(after: number | undefined, signal?: AbortSignal): AsyncGenerator<string, void, void> {
+  async *frames(after: number | undefined, owner: unknown, signal?: AbortSignal): AsyncGenerator<string, void, void> {
+    const place = this.#terms.places.usable(owner) ?? this.#terms.url;
+    try {
+      yield* this.#framesAt(place, after, signal);
+    } catch (error) {
+      this.#terms.places.passOn(place);
+      throw error;
+    }
+  }
+
+  async *#framesAt(place: string, after: number | undefined, signal?: AbortSignal): AsyncGenerator<string, void, void> {
     if (this.#overSocket) {
       try {
-        yield* socketFrames(this.#terms, await this.#socketUrl(after), signal);
+        yield* socketFrames(this.#terms, await this.#socketUrl(place, after), signal);
         return;
       } catch (error) {
         if (!(error instanceof SocketRefused)) throw error;
@@ -39,20 +49,20 @@ export class LiveDoor {
         this.#overSocket = false;
       }
     }
-    yield* this.#events(after, signal);
+    yield* this.#events(place, after, signal);
   }
 
-  async #socketUrl(after: number | undefined): Promise<string> {
+  async #socketUrl(place: string, after: number | undefined): Promise<string> {
     const ticket = await this.#ticket(this.#terms.token !== undefined);
-    return this.#terms.url.replace(/^http/, "ws") + this.#target(after, ticket);
+    return place.replace(/^http/, "ws") + this.#target(after, ticket);
   }
 
-  async *#events(after: number | undefined, signal?: AbortSignal): AsyncGenerator<string, void, void> {
+  async *#events(place: string, after: number | undefined, signal?: AbortSignal): AsyncGenerator<string, void, void> {
     const ticket = await this.#ticket(false);
     const deadline = new Deadline(signal);
     deadline.set(this.#terms.timeout);
     try {
-      const stream = await this.#opened(this.#terms.url + this.#target(after, ticket), ticket, deadline);
+      const stream = await this.#opened(place + this.#target(after, ticket), ticket, deadline);
       yield* eventData(pieces(stream, deadline));
     } catch (error) {
       signal?.throwIfAborted();

@@ -21,7 +21,7 @@ _log = logging.getLogger("restante.kafka")
 _TEXT_BYTES = 512
 _PRODUCER = 0
 _WARNING = 4
-"""Of the levels of syslog: this one and the graver ones below it are told."""
+"""The level of syslog that is told, with the graver ones below it."""
 RECORD = np.dtype(
     [
         ("err", "i4"),

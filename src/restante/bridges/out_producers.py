@@ -64,7 +64,7 @@ def out_producer(settings: Mapping[str, Any], group: OutGroup, *, headers: bool)
 
 
 class PlainProducer:
-    """That of the Python client, to which each record is an object."""
+    """The producer of the Python client, to which each record is an object."""
 
     def __init__(self, settings: Mapping[str, Any], group: OutGroup) -> None:
         self._library: Any = kafka_library()
@@ -104,7 +104,7 @@ class PlainProducer:
 
 
 class ColumnProducer:
-    """That of the C library, which takes the places of keys and values: no Python value is made for a record."""
+    """The producer of the C library, which takes the places of keys and values: no Python value is made for a record."""
 
     def __init__(self, library: Any, settings: Mapping[str, Any], group: OutGroup) -> None:  # noqa: ANN401 - functions by name
         self._library = library

@@ -37,7 +37,7 @@ class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
     batch_id: str | None = field(default=None, name="id")
     """The id that it is to have, so that the call may be repeated; the hub makes one if it is left out."""
     request_id: str | None = None
-    """What the hub makes the id from, if none is proposed: the same call again opens nothing more."""
+    """The value that the hub makes the id from, if none is proposed: the same call again opens nothing more."""
 
 
 class AddItems(Call[ItemGroups], frozen=True):

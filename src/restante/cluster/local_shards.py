@@ -1,4 +1,4 @@
-"""All shards of a folder opened in one process, for work on the folder as a whole while nobody serves it."""
+"""All shards of a hub opened in one process, for work on them as a whole while nobody serves them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Self
 from restante.assembly import open_hub, system_clock
 from restante.calls.call import Answer, Call
 from restante.cluster.shard_folders import ShardTable, require_folders, shard_folders
+from restante.errors import Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.model.shards.ranges import Ranges, shard_of
@@ -21,21 +22,13 @@ from restante.stores.sqlite.lock import FolderLock
 _LOOK_SECONDS = 0.05
 
 
-class LocalShards:
-    """The hubs of all shards. They carry calls to one another without a wire; the folder is locked."""
+class ShardHubs:
+    """The hubs of all shards in one process. They carry calls to one another without a wire."""
 
-    def __init__(self, folder: Path, table: ShardTable, settings: Settings) -> None:
-        self.table = table
+    def __init__(self, ranges: Ranges) -> None:
         self.hubs: list[OpenHub] = []
-        self._ranges = table.ranges
-        with ExitStack() as kept:
-            kept.callback(FolderLock(folder).release)
-            require_folders(folder, table)
-            for own_folder, own in zip(shard_folders(folder, table), table.ranges, strict=True):
-                shard = Shard(own, self, table.key)
-                self.hubs.append(open_hub(own_folder, settings=settings, shard=shard))
-                kept.callback(self.hubs[-1].close)
-            self._kept = kept.pop_all()
+        self._ranges = ranges
+        self._kept = ExitStack()
 
     def __enter__(self) -> Self:
         return self
@@ -55,14 +48,33 @@ class LocalShards:
             raise Silent(f"Shard {number} is being opened.")
         return self.hubs[number].call(call)
 
-    def settle(self, seconds: float) -> bool:
-        """Wait until nothing is under way between the shards: they do it by themselves. False: something is left."""
+    def settle(self, seconds: float) -> None:
+        """Wait until nothing is under way between the shards: they do it by themselves. `Unavailable`: something is left."""
         deadline = time.monotonic() + seconds
         while sum(hub.hasten() for hub in self.hubs):
             if time.monotonic() > deadline:
-                return False
+                raise Unavailable(
+                    "Something between the shards does not come to its end. Serve them and look at restante shards rounds."
+                )
             time.sleep(_LOOK_SECONDS)
-        return True
+
+    def _open(self, hub: OpenHub) -> None:
+        self.hubs.append(hub)
+        self._kept.callback(hub.close)
+
+
+class LocalShards(ShardHubs):
+    """The shards of a folder, which is locked."""
+
+    def __init__(self, folder: Path, table: ShardTable, settings: Settings) -> None:
+        super().__init__(table.ranges)
+        self.table = table
+        with self._kept as kept:
+            kept.callback(FolderLock(folder).release)
+            require_folders(folder, table)
+            for own_folder, own in zip(shard_folders(folder, table), table.ranges, strict=True):
+                self._open(open_hub(own_folder, settings=settings, shard=Shard(own, self, table.key)))
+            self._kept = kept.pop_all()
 
     def backup(self) -> JointStream:
         """A backup of one moment: nobody commits anything."""

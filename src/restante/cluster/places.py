@@ -20,7 +20,7 @@ class LinePlace(Protocol):
         ...
 
     def away(self, text: str) -> Unavailable:
-        """What is told of a shard that was waited for in vain."""
+        """The error about a shard that was waited for in vain."""
         ...
 
 

@@ -16,7 +16,7 @@ from restante.assembly import open_hub
 from restante.cluster.joined_shards import open_look
 from restante.cluster.local_shards import LocalShards
 from restante.cluster.shard_folders import ShardTable, drop_leftovers, read_table, shard_folder, write_table
-from restante.errors import InvalidRequest, Unavailable
+from restante.errors import InvalidRequest
 from restante.hub.engine.partitions import Deed, load_deed
 from restante.hub.upkeep.copy import CopiedStore, copy
 from restante.hub.upkeep.shard_rows import rows_hidden_alone, rows_hidden_apart, rows_of_several
@@ -72,10 +72,7 @@ def settle(folder: Path, settings: Settings) -> None:
             open_hub(folder, settings=settings).close()
         return
     with LocalShards(folder, table, settings) as shards:
-        if not shards.settle(SETTLE_SECONDS):
-            raise Unavailable(
-                "Something between the shards does not come to its end. Serve the folder and look at restante shards rounds."
-            )
+        shards.settle(SETTLE_SECONDS)
 
 
 def _copied(

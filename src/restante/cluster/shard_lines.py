@@ -71,11 +71,11 @@ class ShardLines:
         return is_silent(error)
 
     def given_up(self, shard: int, error: RestanteError, *, doubtful: bool) -> RestanteError:
-        """What is told of a shard that was silent for too long. What may have been carried out is told as such."""
+        """The error about a shard that was silent for too long. What may have been carried out is told as such."""
         return OutcomeUnknown(error.message, **error.details) if doubtful else self.away(shard, error)
 
     def away(self, shard: int, error: RestanteError) -> RestanteError:  # noqa: ARG002 - here all shards are near
-        """What is told of a shard in which nothing was done."""
+        """The error about a shard in which nothing was done."""
         return error
 
     async def all(self, call: Call[Answer], caller: Grant = EVERYTHING) -> list[Answer]:

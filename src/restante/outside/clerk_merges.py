@@ -1,4 +1,4 @@
-"""What the process of a clerk computes with Arrow: a slice of a shelf, merged from parts of segments."""
+"""The merges that the process of a clerk computes with Arrow: a slice of a shelf, from parts of segments."""
 
 from __future__ import annotations
 

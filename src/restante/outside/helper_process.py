@@ -37,7 +37,7 @@ class HelperProcess:
     def __init__(self, module: str, work: str, worth_calls: int) -> None:
         self._module = module
         self._work = work
-        """What it does, for the log."""
+        """The work of the process, for the log."""
         self._worth_calls = worth_calls
         self._calls = 0
         self._lock = threading.Lock()

@@ -23,7 +23,7 @@ ANSWER = struct.Struct("<Qd")
 """How many bytes the rows have, 0 if it failed; and the seconds of processor time that it took."""
 MODULE = "restante.outside.page_process"
 _BUSY_SECONDS = 2.0
-"""Who finds the process busy for so long reads by himself."""
+"""The time for which a reader waits for a busy process before it reads by itself."""
 _encoder = msgspec.msgpack.Encoder()
 
 

@@ -50,7 +50,7 @@ class PageQuestion(NamedTuple):
     with_checks: bool
     """Whether messages of the hub's own health checks are asked for, too."""
     released: Sequence[Sequence[int]]
-    """Of messages that were released to the end: the numbers that they have, those that they had, and when."""
+    """The messages that were released to the end: the numbers that they have, those that they had, and when."""
 
 
 class ReadPage(NamedTuple):

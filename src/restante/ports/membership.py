@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from restante.model.storage.changes import Changes
 from restante.ports.store import Store
 
 
@@ -42,6 +44,17 @@ class StoreSurvey(NamedTuple):
     """The shards that have partitions, in their order."""
 
 
+class WholeStore(Store, Protocol):
+    """All shards of a shared store, taken together."""
+
+    @property
+    def shard_count(self) -> int: ...
+
+    def cut(self, firsts: Sequence[int], changes: Changes | None = None) -> None:
+        """From now on there are shards that begin with these partitions; rows are changed in the same commit. Close it then."""
+        ...
+
+
 class NodeMembership(Protocol):
     """One node's place among the others. Every method may be called from any thread."""
 
@@ -61,6 +74,10 @@ class NodeMembership(Protocol):
 
     def take(self, shard: int) -> Store | None:
         """Own a shard that nobody owns; None if somebody does, or is to."""
+        ...
+
+    def prepare(self) -> None:
+        """Have ready for the next shard what can be had before it is free."""
         ...
 
     def let_go(self, shard: int) -> None:

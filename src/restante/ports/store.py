@@ -129,7 +129,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def lease_seconds(self) -> float | None:
-        """What is left of the time for which it is owned; None: for as long as it is open."""
+        """The time that is left for which it is owned; None: for as long as it is open."""
         ...
 
     def checkpoint(self) -> None:

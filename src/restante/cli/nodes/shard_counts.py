@@ -1,4 +1,4 @@
-"""`restante shards split` and `join`: more or fewer shards for a data folder that nobody serves."""
+"""`restante shards split` and `join`: more or fewer shards for a data folder, or a database, that nobody serves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.options import AsJson
+from restante.cli.shared.options import AsJson, StoreUrl
 from restante.cli.shared.output import print_json, progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import InvalidRequest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     Path,
-    typer.Option("--data", metavar="FOLDER", exists=True, file_okay=False, help="The data folder; nobody serves it."),
+    typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder; nobody serves it."),
 ]
 
 
@@ -28,57 +28,81 @@ def split(
         int, typer.Argument(metavar="N", min=2, help="How many shards there will be.", show_default=False)
     ],
     data: _Data = Path("data"),
+    store: StoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cut a data folder into more shards, so that more processes share the work.
+    """Cut a data folder, or a database, into more shards, so that more processes share the work.
 
-    Nobody may serve the folder meanwhile. All data is copied into new folders, and the old ones are removed at the end: keep as much
-    room free as the folder takes. If the command is cut short, the folder is as before, or as wished for.
+    Nobody may serve it meanwhile. Of a folder all data is copied into new folders, and the old ones are removed at the end: keep as
+    much room free as the folder takes. In a database nothing moves. If the command is cut short, everything is as before, or as
+    wished for.
 
     \b
     restante shards split 4 --data ./mail
     restante serve --data ./mail --doors 2
+    restante shards split 16 --store postgresql://mail@db/mail
     """
-    _change(data, shards, more=True, as_json=as_json)
+    _change(data, store, shards, more=True, as_json=as_json)
 
 
 def join(
     shards: Annotated[int, typer.Argument(metavar="[N]", min=1, help="How many shards there will be.")] = 1,
     data: _Data = Path("data"),
+    store: StoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Join the shards of a data folder to fewer, or to one, which one process serves.
+    """Join the shards of a data folder, or a database, to fewer, or to one, which one process serves.
 
-    It is done like a split: nobody may serve the folder, everything is copied, and it is done wholly or not at all.
+    It is done like a split: nobody may serve it meanwhile, and it is done wholly or not at all.
 
     \b
     restante shards join --data ./mail
     restante shards join 2 --data ./mail
+    restante shards join --store postgresql://mail@db/mail
     """
-    _change(data, shards, more=False, as_json=as_json)
+    _change(data, store, shards, more=False, as_json=as_json)
 
 
-def _change(data: Path, shards: int, *, more: bool, as_json: bool) -> None:
-    from restante.cli.shared.hub_options import settings_here
-    from restante.cluster.reshard import reshard, shard_count
-
-    has, started = shard_count(data), time.monotonic()
+def _change(data: Path, store: str | None, shards: int, *, more: bool, as_json: bool) -> None:
+    has, started = _shard_count(data, store), time.monotonic()
     if has != shards and (has < shards) != more:
-        other = f"restante shards {'join' if more else 'split'} {shards} --data {data}"
-        raise InvalidRequest(f"{data} has {counted(has, 'shard')}. To have {shards}: {other}")
+        place = f"--data {data}" if store is None else f"--store {store}"
+        other = f"restante shards {'join' if more else 'split'} {shards} {place}"
+        raise InvalidRequest(f"{store or data} has {counted(has, 'shard')}. To have {shards}: {other}")
+    done = _in_folder(data, shards) if store is None else _in_database(store, shards)
+    _print(store or data, done, time.monotonic() - started, folder=store is None, as_json=as_json)
+
+
+def _shard_count(data: Path, store: str | None) -> int:
+    from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.database_reshard import database_shard_count
+    from restante.cluster.reshard import shard_count
+
+    return shard_count(data) if store is None else database_shard_count(store, settings_here())
+
+
+def _in_folder(data: Path, shards: int) -> Resharded:
+    from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.reshard import reshard
+
     with progress_bar() as bar:
         task = bar.add_task(f"copying {data}", total=None, note="")
-        done = reshard(data, shards, settings_here(), lambda now, total: bar.update(task, completed=now, total=total))
-    _print(data, done, time.monotonic() - started, as_json=as_json)
+        return reshard(data, shards, settings_here(), lambda now, total: bar.update(task, completed=now, total=total))
 
 
-def _print(data: Path, done: Resharded, seconds: float, *, as_json: bool) -> None:
+def _in_database(store: str, shards: int) -> Resharded:
+    from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.database_reshard import reshard_database
+
+    return reshard_database(store, shards, settings_here())
+
+
+def _print(place: Path | str, done: Resharded, seconds: float, *, folder: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"folder": str(data), **done._asdict(), "seconds": round(seconds, 3)})
+        print_json({"folder" if folder else "store": str(place), **done._asdict(), "seconds": round(seconds, 3)})
     elif done.before == done.after:
-        say(f"{data} has {counted(done.after, 'shard')} already. There is nothing to do.")
+        say(f"{place} has {counted(done.after, 'shard')} already. There is nothing to do.")
     else:
-        say(
-            f"{data}: {counted(done.after, 'shard')} instead of {done.before}, {counted(done.entries, 'row')}, "
-            f"{size(done.bytes)} copied in {duration(seconds)}."
-        )
+        rows = counted(done.entries, "row")
+        work = f"{rows}, {size(done.bytes)} copied" if folder else f"{rows} changed"
+        say(f"{place}: {counted(done.after, 'shard')} instead of {done.before}, {work} in {duration(seconds)}.")

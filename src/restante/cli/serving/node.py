@@ -17,8 +17,10 @@ import msgspec
 
 if TYPE_CHECKING:
     from restante.assembly import SharedStore
+    from restante.cluster.nodes.peer_trust import PeerTrust
     from restante.server.nodes.node_service import NodePlan
-    from restante.settings import ClusterSettings, Settings
+    from restante.settings import Settings
+    from restante.settings_cluster import ClusterSettings
 
 _SECRET_VARIABLE = "RESTANTE_CLUSTER_SECRET"
 _SECRET_CHARACTERS_MIN = 16
@@ -36,15 +38,16 @@ def serve_node(
     started: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT; then the shards go to the other nodes first."""
+    from restante.cluster.nodes.peer_trust import peer_trust
     from restante.server.access.gate import gate_of
     from restante.server.serve import allow_connections, listening_socket, loop_factory, spare_the_collector
     from restante.stores.sqlite.privacy import make_folder
 
     make_folder(folder)
     gate_of(settings.server, folder, insecure=insecure)
-    secret = _secret(settings.cluster)
+    trust = peer_trust(_secret(settings.cluster), settings.cluster)
     bound = listening_socket(settings.server.host, settings.server.port)
-    plan = _plan(settings, secret, bound, _tokens(folder))
+    plan = _plan(settings, trust, bound, _tokens(folder))
     spare_the_collector()
     allow_connections()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -69,7 +72,7 @@ async def _serve(
     await service.run(partial(started, plan.about.url))
 
 
-def _plan(settings: Settings, secret: bytes, bound: socket.socket, tokens: str) -> NodePlan:
+def _plan(settings: Settings, trust: PeerTrust, bound: socket.socket, tokens: str) -> NodePlan:
     from restante.assembly import enter_nodes
     from restante.cluster.nodes.node_about import NodeAbout
     from restante.hub.engine.partitions import FORMAT_VERSION
@@ -91,7 +94,7 @@ def _plan(settings: Settings, secret: bytes, bound: socket.socket, tokens: str) 
         since=time.time_ns() // 1_000,
     )
     enter = partial(enter_nodes, settings.store_url, settings.cluster.node, settings)
-    return NodePlan(shared.ranges, enter, about, secret, peers)
+    return NodePlan(shared.ranges, shared.key, enter, about, trust, peers)
 
 
 def _named(settings: Settings, bound: socket.socket) -> str:

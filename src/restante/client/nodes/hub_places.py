@@ -48,7 +48,7 @@ class _Problem(msgspec.Struct):
 
 
 class _Addressed(msgspec.Struct):
-    """Of a message only to whom it goes. One for several recipients has none."""
+    """The recipient of a message, and nothing else of it. One for several recipients has none."""
 
     recipient: str
 

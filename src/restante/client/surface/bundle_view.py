@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from restante.model.figures import counted
 from restante.model.mailboxes.answers import BundleAnswer
-from restante.model.mailboxes.outtake import to_messages, with_text_ids
+from restante.model.mailboxes.outtake import with_text_ids
 from restante.model.publishing.message import Message
 
 
@@ -40,7 +40,7 @@ class BundleView:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The messages as values, made when first asked for."""
-        return to_messages(self.raw_table)
+        return self._answer.messages
 
     def __repr__(self) -> str:
         return f"<Bundle {self.bundle_id}: {counted(self.message_count, 'message')} of {self.origin}/{self.kind}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -14,8 +15,11 @@ from restante.errors import OriginDidNotDeliver
 from restante.model.columns.arrow import strings_of
 from restante.model.feed.feed_answers import FeedAnswer, SnapshotAnswer
 from restante.model.mailboxes.answers import BundleAnswer, HistoryPage, Reason
+from restante.model.mailboxes.few_rows import StoredLetter
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
 from restante.wire.header_texts import split_texts
+from restante.wire.letters import decode_letters
+from restante.wire.media import LETTERS
 
 _NOT_DELIVERED = "origin_did_not_deliver"
 _REASONS = {reason.value: reason for reason in Reason}
@@ -43,21 +47,30 @@ def bundle_of(response: Response, recipient: str, address: HubAddress) -> Bundle
             )
         return _REASONS.get(headers.get("restante-empty-reason", ""), Reason.NOTHING_WAITING)
     claim_check = headers.get("restante-content") == "claim-check"
-    table = MESSAGE_SCHEMA.empty_table() if claim_check else table_of(response, address)
+    few = _letters(response, address) if headers.get("content-type") == LETTERS else ()
+    table = MESSAGE_SCHEMA.empty_table() if claim_check else None if few else table_of(response, address)
     try:
         return BundleAnswer(
             bundle_id=headers["restante-bundle-id"],
             recipient=recipient,
             origin=unquote(headers["restante-origin"]),
             kind=unquote(headers["restante-kind"]),
-            document_types=_document_types(headers["restante-document-types"], table),
+            document_types=_document_types(headers["restante-document-types"], table, few),
             message_count=int(headers["restante-message-count"]),
             columns=table,
+            few=few,
             content=bytes(response.body) if claim_check else None,
             media_type=headers["content-type"] if claim_check else None,
         )
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise unreadable(address, f"a header of the bundle is missing or wrong: {error}") from error
+
+
+def _letters(response: Response, address: HubAddress) -> tuple[StoredLetter, ...]:
+    try:
+        return decode_letters(response.body)
+    except ValueError as error:
+        raise unreadable(address, str(error)) from error
 
 
 def history_of(response: Response, address: HubAddress) -> HistoryPage:
@@ -94,9 +107,11 @@ def _number(response: Response, header: str, address: HubAddress) -> int:
         raise unreadable(address, f"the header {header} is missing or wrong") from error
 
 
-def _document_types(header: str, table: pa.Table) -> tuple[str, ...]:
+def _document_types(header: str, table: pa.Table | None, few: Sequence[StoredLetter]) -> tuple[str, ...]:
     """The distinct document types, in order. The header has room for some of them; the body has all."""
     listed, whole = split_texts(header)
-    if whole or not table.num_rows:
+    if whole:
         return listed
-    return tuple(strings_of(pc.unique(table.column("document_type").cast(pa.string()))))
+    if table is None:
+        return tuple(dict.fromkeys(own.letter.document_type for own in few))
+    return tuple(strings_of(pc.unique(table.column("document_type").cast(pa.string())))) or listed

@@ -40,6 +40,7 @@ from restante.client.transport.http_answers import (
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import (
     FOR_ARROW,
+    FOR_BUNDLE,
     FOR_JSON,
     WITH_JSON,
     done,
@@ -120,7 +121,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
         # The time that an origin may take to deliver is added.
         timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
-        return HttpRequest("GET", path, timeout, query=query, headers=FOR_ARROW)
+        return HttpRequest("GET", path, timeout, query=query, headers=FOR_BUNDLE)
 
     answer = yield from answered(terms, attempt)
     return bundle_of(expect(answer.response, terms.address, 200, 204), call.recipient, terms.address)

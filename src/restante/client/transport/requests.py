@@ -11,11 +11,12 @@ from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
 from restante.errors import InvalidRequest
-from restante.wire.media import ARROW, JSON
+from restante.wire.media import ARROW, JSON, LETTERS
 
 T = TypeVar("T")
 
 FOR_ARROW = (("Accept", ARROW),)
+FOR_BUNDLE = (("Accept", f"{LETTERS}, {ARROW}"),)
 FOR_JSON = (("Accept", JSON),)
 WITH_JSON = (*FOR_JSON, ("Content-Type", JSON))
 

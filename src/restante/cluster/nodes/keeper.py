@@ -17,12 +17,13 @@ import msgspec
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, encode_about
 from restante.cluster.nodes.peer_connection import tell_peer
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
 from restante.model.shards.balance import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
-from restante.ports.membership import NodeMembership, ShardRow
+from restante.ports.membership import NodeMembership, ShardRow, StoreSurvey
 from restante.ports.store import Store
 
 _log = logging.getLogger("restante.cluster")
@@ -64,18 +65,20 @@ class NodeKeeper:
         host: ShardHost,
         seats: ShardSeats,
         about: NodeAbout,
-        secret: bytes,
+        trust: PeerTrust,
     ) -> None:
         self._enter = enter
         self._host = host
         self._seats = seats
         self._about = about
-        self._secret = secret
+        self._trust = trust
         self.membership: NodeMembership | None = None
         self._silent = SilentNodes()
         self._hosted: dict[int, HostedShard] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
         """Shards that are being opened or closed."""
+        self._coming: set[int] = set()
+        """Shards whose owners have named this node as the heir."""
         self._not_before: dict[int, float] = {}
         """When a shard may be tried again, or is anybody's."""
         self.failures: dict[int, str] = {}
@@ -110,7 +113,7 @@ class NodeKeeper:
         self.membership.require()
 
     def lease_seconds(self, session: str) -> float | None:
-        """What is left of the lease of a node, as far as this one knows."""
+        """The time that is left of the lease of a node, as far as this one knows."""
         if session == self.session:
             return None if self.membership is None else self.membership.lease_seconds()
         return self._silent.seconds_left(session, running_seconds())
@@ -185,9 +188,17 @@ class NodeKeeper:
             await self._nudge_all()  # The others take their share of what is free now.
         for row in survey.shards:
             self._agree(membership, row)
+        self._await_legacies(membership, survey)
         self._take_shares(membership)
         self._move_one(membership)
         self._say()
+
+    def _await_legacies(self, membership: NodeMembership, survey: StoreSurvey) -> None:
+        """Get ready for shards that their owners are about to let go of."""
+        coming = {row.shard for row in survey.shards if row.heir == self.session and row.owner != self.session}
+        for shard in coming - self._coming:
+            self._start(shard, asyncio.to_thread(membership.prepare))
+        self._coming = coming
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
         """Bring what is served here to what the store says that this node has."""
@@ -262,7 +273,7 @@ class NodeKeeper:
         if about is None or not await asyncio.to_thread(membership.appoint, shard, heir):
             return
         _log.info("shard %s goes to another node", shard)
-        await self._close(shard, heir)
+        await asyncio.gather(self._close(shard, heir), self._nudge(about.peer))
         await self._nudge(about.peer)
 
     async def _close(self, shard: int, owner: str | None) -> None:
@@ -309,4 +320,4 @@ class NodeKeeper:
     async def _nudge(self, peer: str) -> None:
         """Nudge the others. A node that misses it sees the change a little later."""
         with suppress(OSError):
-            await tell_peer(peer, self._secret, Purpose.NUDGE)
+            await tell_peer(peer, self._trust, Purpose.NUDGE)

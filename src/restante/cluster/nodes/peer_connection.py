@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import ssl
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -16,8 +18,11 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 
 P = TypeVar("P", bound=asyncio.Protocol)
+
+_log = logging.getLogger("restante.cluster")
 
 _GREETING_SECONDS = 2.0
 
@@ -53,9 +58,9 @@ class _Caller(asyncio.Protocol):
             self.welcomed.set_result(False)
 
 
-async def connect_peer(address: str, secret: bytes, purpose: Purpose, shard: int, made: Callable[[], P]) -> P:
+async def connect_peer(address: str, trust: PeerTrust, purpose: Purpose, shard: int, made: Callable[[], P]) -> P:
     """A connection to another node; `OSError` if it is not there, is none of ours, or does not have the shard."""
-    transport = await _greeted(address, secret, purpose, shard)
+    transport = await _greeted(address, trust, purpose, shard)
     protocol = made()
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
@@ -65,21 +70,32 @@ async def connect_peer(address: str, secret: bytes, purpose: Purpose, shard: int
     return protocol
 
 
-async def tell_peer(address: str, secret: bytes, purpose: Purpose) -> None:
+async def tell_peer(address: str, trust: PeerTrust, purpose: Purpose) -> None:
     """Say one thing to another node; `OSError` if it is not there."""
-    (await _greeted(address, secret, purpose, 0)).close()
+    (await _greeted(address, trust, purpose, 0)).close()
 
 
-async def _greeted(address: str, secret: bytes, purpose: Purpose, shard: int) -> asyncio.Transport:
+async def _greeted(address: str, trust: PeerTrust, purpose: Purpose, shard: int) -> asyncio.Transport:
     host, _, port = address.rpartition(":")
-    caller = _Caller(secret, purpose, shard)
+    caller = _Caller(trust.secret, purpose, shard)
     try:
         async with asyncio.timeout(_GREETING_SECONDS):
-            await asyncio.get_running_loop().create_connection(lambda: caller, host.strip("[]"), int(port))
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(
+                lambda: caller,
+                host.strip("[]"),
+                int(port),
+                ssl=trust.calling,
+                ssl_shutdown_timeout=None if trust.calling is None else GOODBYE_SECONDS,
+            )
             welcomed = await caller.welcomed
     except TimeoutError as error:
         _abort(caller)
         raise ConnectionRefusedError("the node does not answer") from error
+    except ssl.SSLError as error:
+        _log.warning("The node at %s is not trusted, or does not speak TLS: %s", address, error)
+        _abort(caller)
+        raise ConnectionRefusedError("the node shows no certificate that is good here") from error
     except BaseException:
         _abort(caller)
         raise

@@ -21,6 +21,7 @@ from restante.cluster.nodes.handshake import (
     is_proof,
     proof,
 )
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 from restante.errors import RestanteError
 
 _log = logging.getLogger("restante.cluster")
@@ -35,13 +36,21 @@ Welcome: TypeAlias = Callable[[Purpose, int], "Taker | bool"]
 class PeerServer:
     """Listens on a socket until it is closed."""
 
-    def __init__(self, bound: socket.socket, secret: bytes, welcome: Welcome) -> None:
+    def __init__(self, bound: socket.socket, trust: PeerTrust, welcome: Welcome) -> None:
         self._bound = bound
-        self._made = partial(_Stranger, secret, welcome, set())
+        self._tls = trust.called
+        self._made = partial(_Stranger, trust.secret, welcome, set())
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._server = await asyncio.get_running_loop().create_server(self._made, sock=self._bound)
+        tls = self._tls
+        self._server = await asyncio.get_running_loop().create_server(
+            self._made,
+            sock=self._bound,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _GREETING_SECONDS,
+            ssl_shutdown_timeout=None if tls is None else GOODBYE_SECONDS,
+        )
 
     def close(self) -> None:
         if self._server is not None:

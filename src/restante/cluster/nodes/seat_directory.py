@@ -9,6 +9,7 @@ from restante.calls.nodes import DrainNode
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.peer_connection import tell_peer
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import NodeSeat, ShardSeats
 from restante.errors import LastNode, Unavailable
 from restante.model.access.access import Grant
@@ -27,10 +28,10 @@ from restante.ports.membership import ShardRow
 class SeatDirectory:
     """A `NodeDirectory`. It looks at nothing itself: it tells what the keeper saw last."""
 
-    def __init__(self, seats: ShardSeats, keeper: NodeKeeper, secret: bytes) -> None:
+    def __init__(self, seats: ShardSeats, keeper: NodeKeeper, trust: PeerTrust) -> None:
         self._seats = seats
         self._keeper = keeper
-        self._secret = secret
+        self._trust = trust
 
     async def read(self, caller: Grant) -> NodeMap:
         del caller  # who may see why a shard does not serve is decided where it is told
@@ -61,7 +62,7 @@ class SeatDirectory:
                 self._keeper.drain()
             elif seat.about is not None:
                 try:
-                    await tell_peer(seat.about.peer, self._secret, Purpose.DRAIN)
+                    await tell_peer(seat.about.peer, self._trust, Purpose.DRAIN)
                 except OSError as error:
                     raise Unavailable(f"Node {seat.row.name} does not answer. Try again.") from error
 

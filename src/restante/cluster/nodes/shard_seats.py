@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.node_about import NodeAbout, decode_about
 from restante.cluster.nodes.peer_connection import connect_peer
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.errors import NotOwner, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.model.shards.ranges import Ranges
@@ -42,7 +43,7 @@ class NodeSeat(NamedTuple):
 class ShardSeats:
     """Used in one event loop."""
 
-    def __init__(self, ranges: Ranges, secret: bytes) -> None:
+    def __init__(self, ranges: Ranges, trust: PeerTrust) -> None:
         self.ranges = ranges
         self.own: dict[int, ServedShard] = {}
         """The shards that this node serves now."""
@@ -50,7 +51,7 @@ class ShardSeats:
         self.nodes: dict[str, NodeSeat] = {}
         self.look: Callable[[], None] = lambda: None
         """Have the store looked at soon: something is not where it was."""
-        self._secret = secret
+        self._trust = trust
         self._owners: list[str | None] = [None] * len(ranges)
         self._leading: list[set[asyncio.Transport]] = [set() for _ in ranges]
         """The connections to shards of other nodes."""
@@ -73,7 +74,7 @@ class ShardSeats:
         return self.about(self._owners[shard])
 
     def ask_owner(self, shard: int, text: str) -> Unavailable:
-        """What is told of a shard that this node does not reach: who has it, if that is known."""
+        """The error about a shard that this node does not reach: who has it, if that is known."""
         owner = None if shard in self.own else self.owner(shard)
         if owner is None:
             return Unavailable(text)
@@ -90,13 +91,18 @@ class ShardSeats:
             self.look()
             raise ConnectionRefusedError("nobody has it at the moment")
         try:
-            protocol = await connect_peer(about.peer, self._secret, purpose, shard, made)
+            protocol = await connect_peer(about.peer, self._trust, purpose, shard, made)
         except OSError:
             self.look()
             raise
         transport: asyncio.Transport = protocol.transport  # type: ignore[attr-defined]  # of all that connect here
         self._leading[shard] = {one for one in self._leading[shard] if not one.is_closing()} | {transport}
         return protocol
+
+    def close(self) -> None:
+        """Cut all connections to shards of other nodes."""
+        for shard in range(len(self.ranges)):
+            self._cut(shard)
 
     def _cut(self, shard: int) -> None:
         for transport in self._leading[shard]:

@@ -26,7 +26,7 @@ class SilentNodes:
         return [row for row in rows if now >= self._ends[row.session]]
 
     def seconds_left(self, session: str, now: float) -> float | None:
-        """What is left of a node's lease, for all that is known here; None of one that was not seen."""
+        """The time that is left of a node's lease, for all that is known here; None of one that was not seen."""
         ends = self._ends.get(session)
         return None if ends is None else round(max(0.0, ends - now), 3)
 

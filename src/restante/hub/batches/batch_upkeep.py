@@ -351,7 +351,7 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
 
 
 def _forget_parts(core: Core) -> None:
-    """That a partition knew a batch that was deleted long ago: who still asks for it, is told by the home of the batch."""
+    """Forget that a partition knew a batch that was deleted long ago: who still asks for it, is told by the home of the batch."""
     before = core.clock() - _patience(core)["sealed_for"]
     for partition in core.owned:
         parts = [(key, decode_part(value)) for key, value in core.store.scan(partition, Space.BATCH_PART)]

@@ -137,7 +137,7 @@ def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None)
 
 
 def without_stored_originals(mail: PartitionMail) -> PartitionMail:
-    """What was judged, less which stored messages its duplicates repeat: they may be gone meanwhile, and nobody waits for them."""
+    """The judged mail, less which stored messages its duplicates repeat: they may be gone meanwhile, and nobody waits for them."""
     kept = [
         Duplicates(own.arrivals, own.rows[own.numbers < 0], own.numbers[own.numbers < 0]) for own in mail.duplicates
     ]

@@ -58,7 +58,7 @@ def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
 
 
 def _note(core: Core, partition: Partition, fresh: int) -> None:
-    """So many runs more: a look at all of them is dear, and one tiny run more changes little."""
+    """Note so many runs more: a look at all of them is dear, and one tiny run more changes little."""
     unfiled = core.memory(Unfiled)
     unfiled.note(partition)
     partition.fresh_runs += fresh

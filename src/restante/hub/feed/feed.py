@@ -188,7 +188,7 @@ class _Taking:
     tiny: list[Run] = field(default_factory=list)
     """Tiny runs that are not yet joined into spans."""
     streams: list[memoryview] = field(default_factory=list)
-    """What the clerk has read."""
+    """The streams that the clerk has read."""
     others: bool = False
     """Whether there is more in the table than messages."""
     pending: int = 0
@@ -354,7 +354,7 @@ class _Taking:
         return self.streams[0] if is_whole and table.num_rows else None
 
     def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
-        """What the clerk was asked for, and did not read."""
+        """Read what the clerk was asked for, and did not read."""
         found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
         return [
             published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)

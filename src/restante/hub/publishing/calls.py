@@ -151,7 +151,7 @@ def list_producers(core: Core, call: ListProducers, caller: Grant) -> ProducerPa
 
 
 def judge_messages(core: Core, call: JudgeMessages, caller: Grant) -> tuple[Fault, ...]:
-    """Of a shard: conflicts with what is stored here, and among these messages."""
+    """The conflicts of messages with what is stored in this shard, and among themselves."""
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     found = in_conflict(core, sent_columns(core, call.sent, caller))

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from uuid import UUID
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
+from restante.model.columns import media_types
 from restante.model.columns.arrow import string_array
 from restante.model.columns.properties import no_properties
+from restante.model.columns.text_ids import unpacked
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import to_table
+from restante.model.mailboxes.outtake import time_of, to_table, value_of
 from restante.model.publishing.letter import Letter
-from restante.model.publishing.message import NEVER, MessageColumns, State
+from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
+
+_properties = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class StoredLetter(NamedTuple):
@@ -56,6 +62,34 @@ def _letters(piece: SegmentPiece, cabinet: Cabinet) -> list[StoredLetter]:
         at += length
         more += size
     return found
+
+
+def messages_of(letters: Sequence[StoredLetter]) -> tuple[Message, ...]:
+    """The same as values, without a column."""
+    return tuple([_message(own) for own in letters])
+
+
+def _message(own: StoredLetter) -> Message:
+    letter = own.letter
+    text_id, properties = unpacked(letter.properties)
+    data = value_of(letter.data if letter.flags & INLINE else None, letter.media_type)
+    return Message(
+        sequence_number=own.number or None,
+        id=str(UUID(bytes=own.id)) if text_id is None else text_id,
+        recipient=letter.recipient,
+        origin=letter.origin,
+        kind=letter.kind,
+        document_type=letter.document_type,
+        weight=letter.weight,
+        bundleable=bool(letter.flags & BUNDLEABLE),
+        data=data,
+        text=data if type(data) is str and media_types.is_text(letter.media_type) else None,
+        media_type=letter.media_type,
+        properties=_properties(properties) if properties else {},
+        expires_at=time_of(letter.expires_at),
+        published_at=time_of(own.published_at),
+        state=State.WAITING,
+    )
 
 
 def table_of(letters: Sequence[StoredLetter]) -> pa.Table:

@@ -26,8 +26,10 @@ __all__ = [
     "decode_properties",
     "id_column",
     "time_column",
+    "time_of",
     "to_messages",
     "to_table",
+    "value_of",
     "with_text_ids",
 ]
 
@@ -214,6 +216,11 @@ def _value(data: bytes | None, read: Callable[[bytes], object] | None) -> object
         return data
 
 
+def value_of(data: bytes | None, media_type: str) -> object:
+    """The data of one message as a value; unset: it is a claim check."""
+    return _value(data, _reader(media_type))
+
+
 def _properties(table: pa.Table) -> list[dict[str, str]]:
     column = _column(table, "properties")
     if column.null_count == len(column):
@@ -228,8 +235,13 @@ def _times(table: pa.Table, name: str) -> list[datetime | None]:
         return [None] * len(column)
     times = np.where(nulls_of(column), NEVER, numbers_of(column.view(pa.int64()).fill_null(NEVER)))
     distinct, codes = np.unique(times, return_inverse=True)
-    values = [None if time == NEVER else _EPOCH + timedelta(microseconds=time) for time in distinct.tolist()]
+    values = [time_of(time) for time in distinct.tolist()]
     return [values[code] for code in codes.tolist()]
+
+
+def time_of(time: int) -> datetime | None:
+    """A time in microseconds, `NEVER` for none."""
+    return None if time == NEVER else _EPOCH + timedelta(microseconds=time)
 
 
 def id_column(words: Words) -> Column:

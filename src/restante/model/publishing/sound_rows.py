@@ -1,4 +1,4 @@
-"""What can still be told of a send in which something is faulty: which of its messages are sound in the fields that matter."""
+"""The sound messages of a send in which something is faulty: those that are right in the fields that matter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def comparable_rows(columns: MessageColumns, faults: Sequence[Fault]) -> NDArray
 def misplaced(
     columns: MessageColumns, faults: Sequence[Fault], partition: int | None, partition_count: int
 ) -> list[Fault]:
-    """What is wrong with messages for other partitions than the one that all were sent to, if they were sent to one."""
+    """The faults of messages for other partitions than the one that all were sent to, if they were sent to one."""
     if partition is None:
         return []
     own = partitions_of(columns.recipient.values, partition_count)[columns.recipient.codes]

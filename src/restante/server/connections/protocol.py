@@ -408,7 +408,7 @@ class HttpConnection(HttpToolsProtocol):
         self.answer_in_turn()
 
     def _end_refused(self) -> None:
-        if self._is_under_way():
+        if self._is_under_way() or not self.transport.can_write_eof():  # TLS has no half that is closed
             self.transport.close()
         else:
             self.transport.write_eof()

@@ -80,9 +80,11 @@ class DoorService(HttpServer):
         directory: NodeDirectory | None = None,
         *,
         backplane: Backplane | None = None,
+        key: int | None = None,
     ) -> None:
-        gate, table = gate_of(settings.server, home, insecure=True), read_table(home)
-        self.link = DoorLink(lines, settings, claim_checks, directory, backplane, 0 if table is None else table.key)
+        gate = gate_of(settings.server, home, insecure=True)
+        known = key if key is not None else _key_of(home)
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane, known)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
@@ -120,3 +122,9 @@ class DoorService(HttpServer):
 
     async def _ready(self) -> None:
         """Wait for nothing: the shards are there."""
+
+
+def _key_of(folder: Path) -> int:
+    """The key of all hashes of a folder with several shards."""
+    table = read_table(folder)
+    return 0 if table is None else table.key

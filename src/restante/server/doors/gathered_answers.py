@@ -35,7 +35,7 @@ _OF_DOORS = frozenset(
         "restante_sent_bytes_total",
     }
 )
-"""What is counted where clients are connected."""
+"""The metrics that are counted where clients are connected."""
 _SUMMED = ("accepted", "collected", "waiting", "commits", "requests", "failures", "connections")
 _AVERAGED = ("commit_ms", "request_ms")
 
@@ -175,7 +175,7 @@ async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> 
 
 
 async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, own: bytes) -> None:
-    """What shards count, and what doors count of requests: a shard is asked by doors alone."""
+    """The counts of shards, and those of doors about requests: a shard is asked by doors alone."""
     answers = await _asked(upstreams, exchange)
     if any(status != _OK for status, _ in answers):
         raise Unavailable("A shard does not tell its metrics. Ask again.")

@@ -134,7 +134,7 @@ async def _looked(lines: ShardLines, parts: Mapping[int, ReadNext], caller: Gran
 
 
 def _answers(outcomes: Mapping[int, NextAnswer | BaseException]) -> dict[int, NextAnswer]:
-    """What shards answered; or what went wrong, and of what is stale all of it."""
+    """The answers of shards; or what went wrong, and of what is stale all of it."""
     stale = [outcome for outcome in outcomes.values() if isinstance(outcome, GenerationStale)]
     for outcome in outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, GenerationStale):

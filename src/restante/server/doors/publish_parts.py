@@ -186,7 +186,7 @@ class PublishCut:
             raise FlawedSend(columns, faults, partition)
 
     def judged_parts(self, flawed: FlawedSend) -> list[JudgedPart]:
-        """What each shard is to look at of messages that are refused."""
+        """The parts of refused messages that each shard is to look at."""
         rows = comparable_rows(flawed.columns, flawed.faults)
         found = self._by_shard(flawed.columns.take(rows)) if len(rows) else []
         return [

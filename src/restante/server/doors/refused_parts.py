@@ -28,7 +28,7 @@ class FlawedSend(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JudgedPart:
-    """What one shard is asked about, and where it stands in the body."""
+    """The part that one shard is asked about, and where it stands in the body."""
 
     shard: int
     call: JudgeMessages

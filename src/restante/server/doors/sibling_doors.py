@@ -32,7 +32,7 @@ class SiblingDoors:
         return exchange.path == b"/metrics" and any(name == _OWN for name, _ in exchange.scope["headers"])
 
     async def metrics(self, exchange: Exchange) -> list[bytes]:
-        """What the others have counted, on behalf of who asks. One that has gone has taken its counts with it."""
+        """The counts of the other doors, on behalf of who asks. One that has gone has taken its counts with it."""
         told = await asyncio.gather(*(self._told(place, exchange) for place in self._places()))
         return [text for text in told if text]
 

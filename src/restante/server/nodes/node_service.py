@@ -17,6 +17,7 @@ from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
 from restante.cluster.nodes.node_lines import NodeCarrier, NodeLines
 from restante.cluster.nodes.peer_server import PeerServer, Taker
+from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 from restante.cluster.nodes.seat_directory import SeatDirectory
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.model.shards.ranges import Ranges
@@ -36,11 +37,13 @@ class NodePlan:
     """The place of a node among the others."""
 
     ranges: Ranges
+    key: int
+    """The key of all hashes of the store."""
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout
-    secret: bytes
-    """The secret of the cluster."""
+    trust: PeerTrust
+    """The secret and the certificates by which nodes know one another."""
     peers: socket.socket
     """Where the others are heard."""
 
@@ -58,16 +61,18 @@ class NodeService(DoorService):
         bound: socket.socket,
         places: Mapping[KeyPath, str],
     ) -> None:
-        seats, url = ShardSeats(plan.ranges, plan.secret), plan.about.url
+        seats, url = ShardSeats(plan.ranges, plan.trust), plan.about.url
         lines, backplane = NodeLines(seats), open_backplane(settings)
         carrier = NodeCarrier(lines, asyncio.get_running_loop())
         host = NodeShardHost(settings, url, home, places, carrier, seats, backplane)
-        self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.secret)
-        self._peers = PeerServer(plan.peers, plan.secret, self._welcome)
-        self.seats = seats
+        self.keeper = NodeKeeper(plan.enter, host, seats, plan.about, plan.trust)
+        self._peers = PeerServer(plan.peers, plan.trust, self._welcome)
+        self.seats, self._trust = seats, plan.trust
         self._leaving: asyncio.Future[None] | None = None
-        directory = SeatDirectory(seats, self.keeper, plan.secret)
-        super().__init__(lines, home, settings, bound, url, places, directory=directory, backplane=backplane)
+        directory = SeatDirectory(seats, self.keeper, plan.trust)
+        super().__init__(
+            lines, home, settings, bound, url, places, directory=directory, backplane=backplane, key=plan.key
+        )
         assert isinstance(self.application, NodeApplication), "it is made of that kind"
         self.application.check_lease = self.keeper.require
 
@@ -84,6 +89,9 @@ class NodeService(DoorService):
             await asyncio.wait((keeping,))
             await self.keeper.close()
             self._peers.close()
+            self.seats.close()
+            if self._trust.called is not None:
+                await asyncio.sleep(2 * GOODBYE_SECONDS)
 
     def drain(self) -> None:
         """The shards first, while the door still answers. Told again, it ends at once."""

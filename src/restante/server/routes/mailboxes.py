@@ -18,6 +18,7 @@ from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.wire import media
 from restante.wire.header_texts import joined_texts
+from restante.wire.letters import encode_letters
 from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json
 
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
@@ -66,7 +67,12 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         content_type = answer.media_type or "application/octet-stream"
         await exchange.answer(200, answer.content, media_type=content_type, headers=headers)
         return
-    kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    accept = exchange.header(b"accept")
+    if answer.few and media.names(accept, media.LETTERS):
+        letters = iter([encode_letters(answer.few)])
+        await send_pieces(desk, exchange, letters, media_type=media.LETTERS, headers=headers, small=True)
+        return
+    kind = media.negotiate(accept, _OFFERED)
     if kind == media.ARROW:
         await send_arrow(desk, exchange, answer.table, headers=headers)
         return

@@ -150,14 +150,15 @@ class FencedCommits:
             self._fences.update(dict.fromkeys(partitions, fence))
             return fence
 
-    def cut(self, firsts: Sequence[int]) -> None:
-        """Cut the shards anew, in one transaction. All begin above every fence that was; nothing is committed here any more."""
+    def cut(self, firsts: Sequence[int], changes: Changes) -> None:
+        """Cut the shards anew and change rows, in one transaction. All begin above every fence that was; nothing is committed here then."""
         with self._lock:
             self._require_running()
             session, fence = self._connected(), 1 + max(standing.fence for standing in self._standing.values())
             try:
                 with session.transaction():
                     self._require_same(_standing(session, self._shards))
+                    _change_rows(session, changes)
                     cut_shards(session, firsts, fence)
             except psycopg.Error as error:
                 self._stop_if_dead(session)
@@ -282,23 +283,29 @@ def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int
 
 def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]]) -> int:
     """One transaction, one round trip; gives the bytes that it stored."""
-    puts = [(*entry, value) for entry, value in changes.entries.items() if value is not None]
-    gone = [entry for entry, value in changes.entries.items() if value is None]
     rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
     with session.pipeline():
         session.execute("BEGIN")
         for standing in moved:
             session.execute(_MOVE, standing)
-        if puts:
-            session.execute(_PUT, _columns(puts))
-        if gone:
-            session.execute(_DELETE, _columns(gone))
+        put_bytes = _change_rows(session, changes)
         if changes.dropped:
             session.execute(_DROP, _columns(changes.dropped))
         for row in rows:
             session.execute(PUT_PART, row)
         session.execute("COMMIT")
-    return sum(len(key) + len(value) for *_, key, value in puts) + sum(len(row[-1]) for row in rows)
+    return put_bytes + sum(len(row[-1]) for row in rows)
+
+
+def _change_rows(session: Session, changes: Changes) -> int:
+    """Put and delete rows; gives the bytes that are put."""
+    puts = [(*entry, value) for entry, value in changes.entries.items() if value is not None]
+    gone = [entry for entry, value in changes.entries.items() if value is None]
+    if puts:
+        session.execute(_PUT, _columns(puts))
+    if gone:
+        session.execute(_DELETE, _columns(gone))
+    return sum(len(key) + len(value) for *_, key, value in puts)
 
 
 def _standing(session: Session, shards: Sequence[int]) -> dict[int, ShardStanding]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from restante.errors import DataLocked
+from restante.model.storage.changes import Changes
 from restante.ports.clock import running_seconds
 from restante.ports.membership import NodeRow, StoreSurvey
 from restante.stores.postgresql.lease import LEASE_SECONDS
@@ -42,9 +43,9 @@ class PostgresqlStore(ShardStore):
     def shard_count(self) -> int:
         return len(self._commits.shards)
 
-    def cut(self, firsts: Sequence[int]) -> None:
-        """From now on there are shards that begin with these partitions. No row of the data moves. Close it then."""
-        self._commits.cut(firsts)
+    def cut(self, firsts: Sequence[int], changes: Changes | None = None) -> None:
+        """From now on there are shards that begin with these partitions. No row of the data moves; some may change. Close it then."""
+        self._commits.cut(firsts, changes or Changes())
 
 
 def _await_silence(node: PostgresqlNode) -> None:

@@ -1,0 +1,105 @@
+"""Spark with a hub of 4 shards behind 2 doors: what holds of one process holds there too."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.places import run
+from tests.spark import (
+    test_analytical_store_stream,
+    test_capture,
+    test_faults_writing,
+    test_group_positions,
+    test_nightly_run,
+    test_reading,
+    test_replay,
+    test_streaming,
+    test_writing,
+)
+from tests.spark.driving import Drivers
+from tests.spark.served import HubProcess
+
+SEVERAL = ("--shards", "4", "--doors", "2")
+WITH_SESSION: list[Callable[..., None]] = [
+    test_writing.test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for,
+    test_writing.test_the_same_key_again_sends_nothing,
+    test_writing.test_a_batch_is_complete_when_all_have_collected,
+    test_reading.test_all_that_is_stored_is_read_as_the_hub_has_it,
+    test_reading.test_a_bootstrap_is_as_of_the_positions_that_come_with_it,
+    test_streaming.test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change,
+    test_streaming.test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place,
+    test_analytical_store_stream.test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it,
+    test_group_positions.test_a_stream_goes_on_where_a_group_is_and_a_program_where_the_stream_ended,
+    test_capture.test_a_capture_goes_on_where_it_ended,
+    test_replay.test_a_hub_that_was_lost_is_filled_again_from_its_capture,
+    test_nightly_run.test_the_night_is_delivered_once_in_order_and_bound_to_a_batch,
+]
+"""Rules of a hub that Spark writes into and reads from."""
+WITH_DRIVER: list[Callable[..., None]] = [
+    test_faults_writing.test_an_answer_that_is_lost_is_asked_for_again,
+    test_faults_writing.test_a_hub_that_is_killed_beside_the_commit_has_all_of_it_or_nothing_until_it_is_asked_again,
+    test_faults_writing.test_a_job_that_was_killed_goes_on_under_its_key,
+]
+"""Those of programs that fail, or whose hub does."""
+
+
+def named(rule: Callable[..., None]) -> str:
+    return rule.__name__.removeprefix("test_")
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[HubProcess]:
+    """In place of the hub of one process."""
+    with HubProcess(tmp_path / "hub", *SEVERAL) as served:
+        yield served
+
+
+@pytest.fixture
+def stream(spark: SparkSession, hub: HubProcess, tmp_path: Path) -> test_streaming.Stream:
+    return test_streaming.Stream(spark, hub, tmp_path)
+
+
+@pytest.mark.parametrize("rule", WITH_SESSION, ids=named)
+def test_what_holds_of_one_process_holds_of_several(
+    rule: Callable[..., None],
+    spark: SparkSession,
+    hub: HubProcess,
+    stream: test_streaming.Stream,
+    tables: str,
+    tmp_path: Path,
+) -> None:
+    given = {"spark": spark, "hub": hub, "stream": stream, "tables": tables, "tmp_path": tmp_path}
+    rule(**{name: given[name] for name in inspect.signature(rule).parameters})
+
+
+@pytest.mark.parametrize("rule", WITH_DRIVER, ids=named)
+def test_what_is_written_is_there_once_whoever_fails(
+    rule: Callable[..., None], drivers: Drivers, hub: HubProcess
+) -> None:
+    rule(drivers, hub)
+
+
+@pytest.mark.parametrize("fault", ["before", "middle"])
+def test_a_task_that_fails_leaves_nothing_twice(drivers: Drivers, hub: HubProcess, tmp_path: Path, fault: str) -> None:
+    staged_by = {"before": 1, "middle": 2}[fault]
+    test_faults_writing.test_a_task_that_fails_is_tried_again_and_leaves_nothing_twice(
+        drivers, hub, tmp_path, fault, staged_by
+    )
+
+
+def test_a_night_of_the_tour_goes_over_several_processes(spark: SparkSession, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    size = ("--readings", "400", "--recipients", "10")
+    result = run("tour", "--once", "--spark", *SEVERAL, *size, "--json", "--data", str(data))
+    assert result.exit_code == 0, result.output
+    night = json.loads(result.stdout)
+    assert night["wrong"] == []
+    assert (night["batch"]["state"], night["batch"]["collected"]) == ("complete", night["messages"])
+    assert night["report"][0]["waiting"] == 0
+    assert spark.read.format("delta").load(str(data / "tables" / "messages")).count() == night["messages"]
