@@ -233,7 +233,7 @@ class NodeLoad:
         names = [f"line-{number}" for number in range(lines)]
         self.publishers = [Publisher(address, name) for name in names]
         self.collectors = [Collector(address, name) for name in names]
-        self.followers = [Follower(address, names[0])]
+        self.followers = [Follower(address, name) for name in names[:2]]
         self.bound = [Collector(address, f"bound-{number}") for number in range(bound)]
         self.notices = Collector(address, "notices")
         self.batches = BatchMaker(address, self.bound, "notices")
