@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import typer
 import yaml  # type: ignore[import-untyped]  # it has no types
@@ -55,6 +58,37 @@ def test_no_two_services_have_the_same_port() -> None:
 def objects() -> dict[tuple[str, str], Any]:
     documents = yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text())
     return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema_rs.Draft202012Validator:
+    """What objects of Kubernetes may say; anything else is refused."""
+    return jsonschema_rs.Draft202012Validator(
+        json.loads((Path(__file__).parent / "kubernetes.schema.json").read_text())
+    )
+
+
+def test_the_objects_of_kubernetes_are_what_it_takes(
+    objects: dict[tuple[str, str], Any], schema: jsonschema_rs.Draft202012Validator
+) -> None:
+    assert [(name, error.message) for name, one in objects.items() for error in schema.iter_errors(one)] == []
+
+
+@pytest.mark.parametrize("fault", ["a word of no meaning", "a text for a number", "something missing", "another kind"])
+def test_a_fault_in_them_would_be_found(
+    objects: dict[tuple[str, str], Any], schema: jsonschema_rs.Draft202012Validator, fault: str
+) -> None:
+    spoilt = copy.deepcopy(objects["StatefulSet", "restante"])
+    pod = spoilt["spec"]["template"]["spec"]
+    if fault == "a word of no meaning":
+        pod["terminationGracePeriod"] = 45
+    elif fault == "a text for a number":
+        pod["containers"][0]["ports"][0]["containerPort"] = "8470"
+    elif fault == "something missing":
+        del spoilt["spec"]["selector"]
+    else:
+        spoilt["kind"] = "Statefulset"
+    assert not schema.is_valid(spoilt)
 
 
 def test_the_nodes_of_kubernetes_are_named_and_found(objects: dict[tuple[str, str], Any]) -> None:

@@ -14,7 +14,7 @@ from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, Unavailable
 from restante.hub.door import hub as hubs
-from restante.hub.publishing.publish_request import PlainPublish
+from restante.hub.publishing.publish_request import PlainPublish, PublishRequest
 from restante.limits import DATA_BYTES_MAX, FEW_MESSAGES_MAX, SEND_BYTES_MAX
 from restante.model.access.access import EVERYTHING
 from restante.model.mailboxes.answers import Receipt
@@ -35,6 +35,15 @@ SETTINGS = Settings(partition_count=PARTITIONS, housekeeping_seconds=0, filing=F
 def hub() -> Iterator[Hub]:
     with restante.open(None, store=MemoryStore(), settings=SETTINGS, clock=FakeClock()) as opened:
         yield opened
+
+
+def test_a_plain_publish_sets_all_that_its_classes_have() -> None:
+    """It sets them at once, without its classes."""
+    plain, other = PlainPublish((), tuple, EVERYTHING), PublishRequest(())
+    slots = {name for kind in PublishRequest.__mro__ for name in getattr(kind, "__slots__", ())}
+    assert {name for name in slots if not hasattr(plain, name)} == set()
+    alike = slots - {"light", "letters"}
+    assert {name: getattr(plain, name) for name in alike} == {name: getattr(other, name) for name in alike}
 
 
 def sends(seed: int) -> list[list[Message]]:

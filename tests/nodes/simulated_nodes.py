@@ -191,6 +191,12 @@ class SimulatedMembership:
         fence = self._asked(lambda: self._tables.take(shard, self.session))
         return None if fence is None else cast("Store", SimulatedShardStore(self, shard))
 
+    def prepare(self) -> None:
+        self._asked(lambda: None)
+
+    def lease_seconds(self) -> float:
+        return self.lease.seconds_left()
+
     def let_go(self, shard: int) -> None:
         with suppress(Unavailable):  # Without the server it ends with the lease.
             self._asked(lambda: self._tables.let_go(shard, self.session))

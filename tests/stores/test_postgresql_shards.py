@@ -105,6 +105,21 @@ def keys_in(store: Store, partition: int) -> list[bytes]:
     return [key for key, _ in store.scan(partition, Space.RUN)]
 
 
+def test_a_session_is_made_ready_for_the_next_shard_and_one_that_was_cut_is_not_used(
+    enter: Callable[..., PostgresqlNode], proxy: DoubtfulProxy
+) -> None:
+    node = enter("a", proxy.address)
+    node.prepare()
+    node.prepare()
+    with closing(taken(node, 0)) as store:
+        put(store, 0, b"first", store.raise_fences(2))
+    node.prepare()
+    proxy.cut_all(deaf=False)
+    with closing(taken(node, 1)) as store:
+        put(store, 2, b"second", store.raise_fences(5, first=2))
+        assert keys_in(store, 2) == [b"second"]
+
+
 def row_of(watching: PostgresqlNode, node: PostgresqlNode) -> NodeRow:
     return next(row for row in watching.survey().nodes if row.session == node.session)
 

@@ -76,6 +76,10 @@ class NodeMembership(Protocol):
         """Own a shard that nobody owns; None if somebody does, or is to."""
         ...
 
+    def prepare(self) -> None:
+        """Have ready for the next shard what can be had before it is free."""
+        ...
+
     def let_go(self, shard: int) -> None:
         """Give a shard back that is not open."""
         ...

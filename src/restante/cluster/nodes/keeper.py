@@ -23,7 +23,7 @@ from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
 from restante.model.shards.balance import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
-from restante.ports.membership import NodeMembership, ShardRow
+from restante.ports.membership import NodeMembership, ShardRow, StoreSurvey
 from restante.ports.store import Store
 
 _log = logging.getLogger("restante.cluster")
@@ -77,6 +77,8 @@ class NodeKeeper:
         self._hosted: dict[int, HostedShard] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
         """Shards that are being opened or closed."""
+        self._coming: set[int] = set()
+        """Shards whose owners have named this node as the heir."""
         self._not_before: dict[int, float] = {}
         """When a shard may be tried again, or is anybody's."""
         self.failures: dict[int, str] = {}
@@ -188,9 +190,17 @@ class NodeKeeper:
         for row in survey.shards:
             if row.shard not in changing:  # What was read of those may be from before they were taken, or let go of.
                 self._agree(membership, row)
+        self._await_legacies(membership, survey)
         self._take_shares(membership)
         self._move_one(membership)
         self._say()
+
+    def _await_legacies(self, membership: NodeMembership, survey: StoreSurvey) -> None:
+        """Get ready for shards that their owners are about to let go of."""
+        coming = {row.shard for row in survey.shards if row.heir == self.session and row.owner != self.session}
+        for shard in coming - self._coming:
+            self._start(shard, asyncio.to_thread(membership.prepare))
+        self._coming = coming
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
         """Bring what is served here to what the store says that this node has."""
@@ -268,7 +278,7 @@ class NodeKeeper:
         if about is None or not await asyncio.to_thread(membership.appoint, shard, heir):
             return
         _log.info("shard %s goes to another node", shard)
-        await self._close(shard, heir)
+        await asyncio.gather(self._close(shard, heir), self._nudge(about.peer))
         await self._nudge(about.peer)
 
     async def _close(self, shard: int, owner: str | None) -> None:

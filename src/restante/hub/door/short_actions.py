@@ -23,6 +23,8 @@ from restante.model.publishing.message import Message
 class ActionPublish(PublishRequest):
     """An action to be stored, with what is told of it then."""
 
+    __slots__ = ("known", "message", "wanted")
+
     def __init__(self, wanted: WantedAction, message: Message, caller: Grant) -> None:
         super().__init__((message,), caller=caller)
         self.wanted = wanted

@@ -33,34 +33,30 @@ class Listener(Generic[T]):
 
 
 class CommitRequest(Generic[T]):
-    """A request to be planned and committed; afterwards it has a result or an error.
+    """A request to be planned and committed; afterwards it has a result or an error."""
 
-    What most requests have alike is said by the class: a small publish is made in a third of the time so.
-    """
-
-    result: T | None = None
-    error: BaseException | None = None
-    alone: bool = False
-    """Whether the request must have a commit of its own."""
-    put_off: bool = False
-    """Whether the request cannot be judged in this commit, and goes into the next."""
-    parked: bool = False
-    """Whether the request waits beside the queue until somebody lets those go that wait."""
-    light: bool = False
-    """Whether planning takes little time, and reads only memory."""
-    brief: bool = False
-    """Whether planning takes little time, and reads a few rows of the store."""
-    reads: Sequence[EntryKey] = ()
-    """Rows that planning is known to read: those of a whole commit are fetched at once."""
-    waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
-    line: Line | None = None
-    """Requests of one line keep their order: each is judged by the outcome of those before it."""
+    __slots__ = ("alone", "brief", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
+        self.result: T | None = None
+        self.error: BaseException | None = None
         self.size = size
         """How many bytes of a commit the request takes."""
-        if line is not None:
-            self.line = line
+        self.line = line
+        """Requests of one line keep their order: each is judged by the outcome of those before it."""
+        self.alone = False
+        """Whether the request must have a commit of its own."""
+        self.put_off = False
+        """Whether the request cannot be judged in this commit, and goes into the next."""
+        self.parked = False
+        """Whether the request waits beside the queue until somebody lets those go that wait."""
+        self.light = False
+        """Whether planning takes little time, and reads only memory."""
+        self.brief = False
+        """Whether planning takes little time, and reads a few rows of the store."""
+        self.reads: Sequence[EntryKey] = ()
+        """Rows that planning is known to read: those of a whole commit are fetched at once."""
+        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
         raise NotImplementedError
@@ -90,6 +86,8 @@ def loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
 
 class Planned(CommitRequest[T]):
     """A request that is planned by a function."""
+
+    __slots__ = ("_plan",)
 
     def __init__(
         self,

@@ -171,7 +171,7 @@ class Handful:
         drawers = list(self._drawers.values())
         if len(drawers) > 1:
             drawers.sort()
-            if len({drawer[:2] for drawer in drawers}) < len(drawers):
+            if len({drawer[1] for drawer in drawers}) < len(drawers):
                 return None
         texts = b"".join([drawer[2] for drawer in drawers])
         lines, records, properties, data = _laid(drawers)

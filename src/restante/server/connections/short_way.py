@@ -157,16 +157,16 @@ class Answering(Protocol):
 class ShortAnswer:
     """The answer to a request that went the short way, once it is there."""
 
-    status: int = 0
-    """0: it is a refusal that is written as it stands, or it is not there yet."""
-    head: bytes = b""
-    """The headers of the answer, as they are written."""
-    body: bytes = b""
-    """The body, or nothing: it is not there yet."""
+    __slots__ = ("_connection", "body", "head", "status")
 
     def __init__(self, connection: Answering, refusal: bytes = b"") -> None:
         self._connection = connection
+        self.status = 0
+        """0: it is a refusal that is written as it stands, or it is not there yet."""
+        self.head = b""
+        """The headers of the answer, as they are written."""
         self.body = refusal
+        """The body, or nothing: it is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body

@@ -213,18 +213,18 @@ def small_json_length(given: GivenHeaders) -> int | None:
 class PendingAnswer(ShortAnswer, Listener[R]):
     """The answer to one request, which waits for its commit."""
 
+    __slots__ = ("_asked", "_came_at", "_grant", "_route", "loop")
+
     def __init__(
         self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
     ) -> None:
         self._connection = connection
+        self.status, self.head, self.body = 0, b"", b""
+        self.loop = route.loop
         self._route = route
         self._asked = asked
         self._grant = grant
         self._came_at = came_at
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:  # type: ignore[override]  # nobody sets it
-        return self._route.loop
 
     def tell(self, request: CommitRequest[R]) -> None:
         if self._route.finishes and self._route.is_unfinished(request):

@@ -37,6 +37,8 @@ class PostgresqlNode:
         self._reads = ReadSessions(terms, session_name(self.session))
         self._asking = threading.Lock()
         self._asked: Session | None = None
+        self._spare: Session | None = None
+        """For the next shard."""
         self._lease = Lease(terms, self.session, name, lease_seconds, about)
 
     @classmethod
@@ -75,6 +77,14 @@ class PostgresqlNode:
     def take(self, shard: int) -> ShardStore | None:
         return self.take_together([shard], ShardStore, partial(self.give_back, [shard]))
 
+    def prepare(self) -> None:
+        """A session that the next shard commits in: to make one may take longer than all else."""
+        made = self._reconnect()
+        with self._asking:
+            before, self._spare = self._spare, made
+        if before is not None:
+            before.close()
+
     def let_go(self, shard: int) -> None:
         self.give_back([shard])
 
@@ -96,10 +106,12 @@ class PostgresqlNode:
         self._lease.close()
         with self._asking:
             self._forget()
+            if self._spare is not None:
+                self._spare.close()
 
     def take_together(self, shards: Sequence[int], kind: type[S], let_go: Callable[[], None]) -> S | None:
         """One store of several shards; None if somebody owns one of them, or is to."""
-        session = self._reconnect()
+        session = self._ready() or self._reconnect()
         with ExitStack() as undo:
             undo.callback(session.close)
             undo.callback(self.give_back, shards)
@@ -114,6 +126,18 @@ class PostgresqlNode:
             undo.pop_all()
         commits = FencedCommits(session, self._reconnect, self.session, mine, fences)
         return kind(self._reads, commits, self._lease, let_go)
+
+    def _ready(self) -> Session | None:
+        """The session that was made ready, if it is still good."""
+        with self._asking:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            try:
+                spare.execute("SELECT 1")
+            except psycopg.Error:
+                spare.close()
+                return None
+        return spare
 
     def give_back(self, shards: Sequence[int]) -> None:
         """Give back the leases that are ours, so that the next owner need not wait. Without the server they end with the lease."""
