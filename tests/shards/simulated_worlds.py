@@ -31,7 +31,7 @@ class Finishing(Protocol):
 
 _ON_THE_WAY = 13.0
 _LOOK_SECONDS = 4.0
-_CHANCES = {Part.HOME: 0.4, Part.PRODUCERS: 0.25, Part.FOLLOWERS: 0.25, Part.GROUPS: 0.12, Part.MOVES: 0.25}
+_CHANCES = {Part.HOME: 0.5, Part.PRODUCERS: 0.3, Part.FOLLOWERS: 0.3, Part.GROUPS: 0.2, Part.MOVES: 0.3}
 
 
 def parts_of(seed: int) -> frozenset[Part]:
