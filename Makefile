@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-systems test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,10 +65,10 @@ test: setup ## Run the tests for people: everything that matters once, in minute
 	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka and not browser"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
-	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
+	$(PYTEST) --hypothesis-profile ci -m "spark and not long" tests/spark
 
 test-kafka: setup ## Run the tests of Kafka, which they start from its jars; less the long ones.
-	$(PYTEST) --hypothesis-profile ci -m "kafka and not long"
+	$(PYTEST) --hypothesis-profile ci -m "kafka and not long" tests/kafka
 
 test-kills: setup ## Run the campaigns that kill processes under load, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "kills and not long"
@@ -80,7 +80,10 @@ test-counts: setup ## Run the tests that try less in `make test`, with their usu
 	$(PYTEST) --hypothesis-profile ci -m "counted and not long and not spark and not kills and not wire and not kafka"
 
 test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
-	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs
+	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs tests/console
+
+test-systems: setup ## Run the tests of Spark, of Kafka and of the console in a browser beside each other: each system has one process.
+	$(PYTEST) --hypothesis-profile ci -m "(spark or kafka or browser) and not long" -rs tests/spark tests/kafka tests/console
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"

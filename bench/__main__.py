@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _bench(report: Report, folder: Path, options: argparse.Namespace, chosen: Sequence[str]) -> Iterator[Bench]:
-    """What the workloads are given. Servers are stopped at the end, however it comes."""
+    """The bench that the workloads are given. Servers are stopped at the end, however it comes."""
     kept = options.data or folder
     if not options.peers:
         yield Bench(report.scale, root=folder, kept=kept, display=Display())
@@ -84,7 +84,7 @@ def _watch_threads() -> list[str]:
 
 
 def _run(report: Report, chosen: Sequence[str], bench: Bench, path: Path) -> None:
-    """What is done is written after each workload: an interrupted run has its results up to there."""
+    """Run the workloads, and write down what is done after each: an interrupted run has its results up to there."""
     with bench.display.running():
         for name in chosen:
             start = time.perf_counter()

@@ -63,7 +63,7 @@ class WorkedHub:
         return Spent(time.perf_counter(), _processor(self.server.pid), _processor(self._worker.pid))
 
     def work_off(self, count: int) -> Spent:
-        """So many that wait, from when the worker may begin until it has done the last."""
+        """Work off so many that wait, from when the worker may begin until it has done the last."""
         group, before = self._hub.group("bench"), self.done()
         group.pause()
         for first in range(0, count, SENT_AT_ONCE):
@@ -77,7 +77,7 @@ class WorkedHub:
         return Spent(*(later - earlier for later, earlier in zip(ended, began, strict=True)))
 
     def latencies(self, count: int, *, rate: float) -> list[float]:
-        """So many, one after another at this rate: seconds from acceptance to done, by the hub's clock, in order."""
+        """The latencies of so many, one after another at this rate: seconds from acceptance to done, by the hub's clock, in order."""
         return sorted(asyncio.run(_latencies(self.server.url, count, rate)))
 
     def __enter__(self) -> Self:

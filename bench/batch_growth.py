@@ -36,7 +36,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """So many items, so many a call: as a range, or in no order, one by one."""
+    """The work: so many items, so many a call, as a range, or in no order, one by one."""
 
     items: int
     call: int
@@ -47,13 +47,13 @@ class Work:
         return self.items // self.call
 
     def order(self) -> Order:
-        """Of the ranges, or of the items."""
+        """The order of the ranges, or of the items."""
         found = np.arange(self.calls if self.ranges else self.items, dtype=np.uint32)
         np.random.default_rng(SEED).shuffle(found)
         return found
 
     def named(self, group: str, order: Order, call: int) -> ItemRange | list[str]:
-        """What a call acknowledges."""
+        """The items that a call acknowledges."""
         if self.ranges:
             first = int(order[call]) * self.call
             return ItemRange(group=group, start=first, upto=first + self.call)
@@ -136,7 +136,7 @@ def _acknowledge(folder: Path, work: Work, batch: Begun, step: int) -> Point:
 
 
 def _left(folder: Path, batch: Begun) -> int:
-    """What a complete batch leaves when the background has tidied up behind it: looked at until it gets no less."""
+    """The bytes that a complete batch leaves when the background has tidied up after it: looked at until they get no less."""
     sizes = [stored(folder).disk]
     while len(sizes) < 2 or sizes[-1] < sizes[-2]:
         with restante.open(folder):

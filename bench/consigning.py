@@ -23,7 +23,7 @@ from restante.model.publishing.message import Message
 
 WRITERS = 4
 QUIET_CALLS = 50
-"""So many calls are made before the commit, and after it, to compare with."""
+"""The number of calls before the commit, and after it, to compare with."""
 MAILBOXES = 5_000
 """Full mailboxes for those that peek: each is peeked for the first time once, so there must be enough."""
 FIRST_MAILBOX = 7_000_000_000

@@ -1,4 +1,4 @@
-"""What the console costs: `python -m bench.console_cost`. It takes about eight minutes.
+"""The cost of the console: `python -m bench.console_cost`. It takes about eight minutes.
 
 Two questions. How long does each page take on a hub with many recipients? Each is asked several times, the list of
 recipients also when it is too old to be answered again. And what do a hundred open consoles take from a hub? The answer is
@@ -96,7 +96,7 @@ class _Hub:
         self.url, self._process = url, process
 
     def processor_seconds(self) -> float:
-        """What it has taken so far."""
+        """The processor time that it has taken so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -203,7 +203,7 @@ def _page(url: str, path: str) -> tuple[float, int]:
 
 
 class _Followed(NamedTuple):
-    """What open consoles look at."""
+    """The pages that open consoles look at."""
 
     name: str
     pages: Sequence[str]
@@ -280,15 +280,15 @@ def _share(hub: _Hub, seconds: float) -> float:
 
 
 class _Turn(NamedTuple):
-    """What one turn of publishing came to."""
+    """The result of one turn of publishing."""
 
     a_second: float
     microseconds: float
-    """Of the hub's processor time for each message."""
+    """The hub's processor time for each message."""
 
 
 def _measure_busy(hub: _Hub, followed: _Followed, seconds: float, turns: int) -> None:
-    """What a message takes more with consoles than without: the median over the turns."""
+    """Measure what a message takes more with consoles than without: the median over the turns."""
     without: list[_Turn] = []
     beside: list[_Turn] = []
     costs = []

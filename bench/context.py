@@ -1,4 +1,4 @@
-"""What a workload is given: sizes, messages, folders, the screen, and a contest of the hub with all its peers."""
+"""The context of a workload: sizes, messages, folders, the screen, and a contest of the hub with all its peers."""
 
 from __future__ import annotations
 

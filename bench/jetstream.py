@@ -66,7 +66,7 @@ class JetStream:
         self._left = self._left.partition(b"}\r\n")[2]
 
     def frames(self, count: int) -> list[Frame]:
-        """So many messages that came to this connection."""
+        """The frames of so many messages that came to this connection."""
         found: list[Frame] = []
         while len(found) < count:
             self._receive()

@@ -4,8 +4,9 @@ A broker and a hub run in processes of their own. The plain consumer reads and d
 nothing else. The loop into PostgreSQL is written in the usual way: a batch of rows by `executemany`, then its commit, then
 the offset.
 
-All run in turns, several times, and the median counts; joining a group is inside the timing of each. Of the bridges, the processor
-time of a record is measured too, in the bridge, the hub and the broker: it says what bounds them on so many cores.
+All run in one process, set up as the commands of bridges set up theirs, in turns, several times, and the median counts;
+joining a group is inside the timing of each. Of the bridges, the processor time of a record is measured too, in the bridge, the
+hub (with the process that files for it) and the broker: it says what bounds them on so many cores.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bench import machine
 from bench.peers.postgresql import Postgresql
 from restante.bridges.bridge_in import BridgeIn, InWish
 from restante.bridges.bridge_out import BridgeOut, OutWish
+from restante.bridges.bridge_process import spare_process
 from restante.bridges.in_rules import InRule
 from tests.crash.served import Served
 from tests.kafka.broker import Broker
@@ -134,7 +136,7 @@ def inserted(broker: Broker, topic: str, count: int, address: str) -> None:
 
 @dataclass
 class Stage:
-    """What runs, and what was measured of it."""
+    """The processes that run, and what was measured of them."""
 
     broker: Broker
     served: Served
@@ -196,6 +198,7 @@ def _carry(
     carried: Any,
 ) -> None:
     """One of several processes of a bridge."""
+    spare_process()
     with restante.connect(url) as hub:
         bridge = BridgeIn(hub, wish) if isinstance(wish, InWish) else BridgeOut(hub, wish)
         ready.wait(120)
@@ -210,6 +213,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=600_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
+    spare_process()
     with tempfile.TemporaryDirectory(prefix="restante-bench-") as folder:
         place = Path(folder)
         broker, served, table = Broker(place / "kafka"), Served(place / "data"), Postgresql(_made(place / "postgresql"))

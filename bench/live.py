@@ -47,7 +47,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """What the same connections are to get next."""
+    """The messages that the same connections are to get next."""
 
     expected: Sequence[int]
 
@@ -76,7 +76,7 @@ class Received:
     numbers: Numbers
     moments: Moments
     dropped: int = 0
-    """What a connection was told that it missed."""
+    """The number of messages that a connection was told that it missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class LiveWay:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """What is sent in one sample, and who waits for it."""
+    """The messages that are sent in one sample, and who waits for them."""
 
     audience: Audience
     table: pa.Table
@@ -135,7 +135,7 @@ def latencies(published: Published, received: Received) -> Moments:
 
 
 def last_latencies(published: Published, received: Received) -> Moments:
-    """Of each message, until the last of all clients had it."""
+    """The latency of each message, until the last of all clients had it."""
     last = np.zeros(len(published.moments))
     np.maximum.at(last, received.numbers, received.moments)
     found: Moments = last - published.moments

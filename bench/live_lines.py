@@ -13,9 +13,9 @@ from bench.sampling import Samples
 from bench.wire import BARE, OURS, Ways, WireContest
 
 AT_LEAST = 3.0
-"""Of messages a second: times the best peer."""
+"""The goal for messages a second: times the best peer."""
 AT_MOST = 1.0
-"""Of the 99th percentile of latency: times the best peer's."""
+"""The goal for the 99th percentile of latency: times the best peer's."""
 BEST = "the best peer"
 HOWS = {"by the clients": {"but": BARE}, "over bare sockets": {"only": BARE}}
 PERCENTILES = {"p50": 0.5, "p99": 0.99}

@@ -1,4 +1,4 @@
-"""Who publishes to those that wait: all at once as fast as it goes, or one message after the other at an even pace."""
+"""Publishers for those that wait: all at once as fast as it goes, or one message after the other at an even pace."""
 
 from __future__ import annotations
 

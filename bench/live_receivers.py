@@ -1,4 +1,4 @@
-"""Who waits for messages: many connections in one event loop, the same for everybody but for how each is made."""
+"""Receivers that wait for messages: many connections in one event loop, the same for everybody but for how each is made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CONNECTING_MAX = 64
 """Connections that are being made at the same time."""
 WAIT_SECONDS_MAX = 300.0
 NOT_READ_BYTES = 4_096
-"""What a stuck connection's kernel takes in for it."""
+"""The bytes that a stuck connection's kernel takes in for it."""
 
 
 class Inbox:
-    """What came to one connection."""
+    """The messages that came to one connection."""
 
     __slots__ = ("_done", "dropped", "left", "moments", "numbers")
 
@@ -47,7 +47,7 @@ class Inbox:
         self._less(count)
 
     def miss(self, count: int) -> None:
-        """So many will not come."""
+        """Note that so many will not come."""
         self.dropped += count
         self._less(count)
 
@@ -133,7 +133,7 @@ class Receiver:
         )
 
     def _fail(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a connection raises ends the sample."""
+        """End the sample with what a connection raises."""
         loop.default_exception_handler(context)
         self._failure = self._failure or context.get("exception") or RuntimeError(context["message"])
         self._done.release()

@@ -75,7 +75,7 @@ class OneByOne(Generic[Item]):
 
 
 class Concurrent(Generic[Item]):
-    """So many connections in one event loop, each of which waits for its answers. What differs is `sender`."""
+    """Connections in one event loop, each of which waits for its answers. What differs is `sender`."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)

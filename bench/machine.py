@@ -16,7 +16,7 @@ RAW_BYTES = 51_200 * 229
 
 
 def describe(folder: Path) -> dict[str, object]:
-    """What there is to know of the machine, and of the disk under the folder."""
+    """The facts of the machine, and of the disk under the folder."""
     return {
         "cpu": _field(Path("/proc/cpuinfo"), "model name") or platform.processor(),
         "cores": os.cpu_count(),
@@ -34,7 +34,7 @@ def describe(folder: Path) -> dict[str, object]:
 
 
 def load_average() -> float:
-    """Of the last minute: above 1 before a run, somebody else was using the machine."""
+    """The load of the last minute: above 1 before a run, somebody else was using the machine."""
     return round(os.getloadavg()[0], 2)
 
 

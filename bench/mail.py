@@ -31,7 +31,7 @@ def recipient_names(count: int, *, first: int = 0) -> pa.StringArray:
 
 
 def published_bytes(table: pa.Table) -> int:
-    """What a publish is worth: the bytes of data, id and recipient, to compare the bytes written with."""
+    """The worth of a publish: the bytes of data, id and recipient, to compare the bytes written with."""
     return table.num_rows * (DATA_BYTES + ID_BYTES + NAME_BYTES)
 
 

@@ -81,7 +81,7 @@ class Ours(Peer):
 
 
 async def _send_each(producer: Producer, messages: Sequence[Message], waiting: int) -> None:
-    """So many tasks, each of which sends its share one after the other."""
+    """Send in so many tasks, each of which sends its share one after the other."""
 
     async def send(share: Sequence[Message]) -> None:
         for message in share:

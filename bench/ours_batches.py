@@ -79,7 +79,7 @@ class Ours(Tally):
         return self._hub.batches.get(batch[0]).status().pending
 
     def completions(self, batch: Named) -> int:
-        """It is recorded once, with its time."""
+        """The completion, which is recorded once, with its time."""
         return int(self._hub.batches.get(batch[0]).status().completed_at is not None)
 
     def drop(self, batch: Named) -> None:

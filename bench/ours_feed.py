@@ -24,7 +24,7 @@ COLUMNS = ("sequence_number", "recipient", "id")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for."""
+    """The choice of a reader."""
 
     columns: Sequence[str] = ()
     kinds: Sequence[str] = ()

@@ -110,6 +110,6 @@ class Restante(Server):
         self._process.stop(signal.SIGTERM)
 
     def _port(self) -> int | None:
-        """It says where it is when it is ready."""
+        """The port of the hub, which says where it is when it is ready."""
         found = ADDRESS.search(self._process.output())
         return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""What a workload found: lines of the table with their goals, and series of points for the plots."""
+"""The outcome of a workload: lines of the table with their goals, and series of points for the plots."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Line:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one workload found. A series is points (messages stored, value), by plot and by contender."""
+    """The outcome of one workload. A series is points (messages stored, value), by plot and by contender."""
 
     lines: list[Line] = field(default_factory=list)
     series: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)

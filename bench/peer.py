@@ -1,4 +1,4 @@
-"""What is measured, by one set of names: the hub (`bench.ours`) and every reference (`bench.peers`, a file each)."""
+"""The things that are measured, by one set of names: the hub (`bench.ours`) and every reference (`bench.peers`, a file each)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 class Operation(Enum):
-    """What a peer may be asked for."""
+    """The operations that a peer may be asked for."""
 
     PUBLISH = auto()
     PEEK = auto()
@@ -36,7 +36,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a peek gave: how many messages, and what the peer needs to dequeue them."""
+    """The bundle that a peek gave: how many messages, and what the peer needs to dequeue them."""
 
     messages: int
     handle: Any

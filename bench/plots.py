@@ -169,7 +169,7 @@ def _batch(series: dict[str, Any], path: Path) -> Path:
 
 
 def _consignments(series: dict[str, Any], path: Path) -> Path:
-    """What a commit costs by its size, and how long others take meanwhile."""
+    """The plot of what a commit costs by its size, and how long others take meanwhile."""
     figure, panels = plt.subplots(1, len(CONSIGNMENT_SERIES), figsize=(9, 3.2), layout="constrained")
     for axes, (name, label, unit) in zip(panels, CONSIGNMENT_SERIES, strict=True):
         for what, points in series[name].items():
@@ -203,7 +203,7 @@ def _growth(workloads: dict[str, Any], path: Path) -> Path:
 
 
 def _room(series: dict[str, Any], path: Path) -> Path:
-    """What opening, memory and calls take, by how much is stored."""
+    """The plot of what opening, memory and calls take, by how much is stored."""
     figure, panels = plt.subplots(1, len(ROOM_PANELS), figsize=(9, 3), layout="constrained")
     for axes, (label, unit, names) in zip(panels, ROOM_PANELS, strict=True):
         for what, points in (pair for name in names for pair in series[name].items()):

@@ -1,4 +1,4 @@
-"""What this process and those it started use, as the kernel counts it (Linux)."""
+"""The use of this process and those it started, as the kernel counts it (Linux)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Written:
 
 
 def written() -> Written:
-    """Of all processes of ours; what a finished child wrote is in its parent's figures."""
+    """The bytes written by all processes of ours; what a finished child wrote is in its parent's figures."""
     counters = [_fields(PROC / str(pid) / "io") for pid in _family()]
     return Written(sum(each["write_bytes"] for each in counters), sum(each["wchar"] for each in counters))
 
 
 def bytes_read() -> int:
-    """What this process alone has had from read calls, from the disk or from what the kernel remembers of it."""
+    """The bytes that this process alone has had from read calls, from the disk or from what the kernel remembers of it."""
     return _fields(PROC / "self" / "io")["rchar"]
 
 
 def resident_bytes(of: int | None = None) -> int:
-    """Of all processes of ours, or of another one and those that it started."""
+    """The memory of all processes of ours, or of another one and those that it started."""
     return sum(_fields(PROC / str(pid) / "status").get("VmRSS", 0) for pid in _family(of)) * 1024
 
 
 def processor_seconds(of: int) -> float:
-    """What a process and those that it started have used so far, in all their threads, in the program and for it."""
+    """The processor time that a process and those that it started have used so far, in all their threads, in the program and for it."""
     return sum(map(_ticks, _family(of))) / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,4 +1,4 @@
-"""Who reads along while others publish: in this process, or in one of its own over the wire.
+"""Readers along while others publish: in this process, or in one of its own over the wire.
 
 One that *follows* begins at the end, is known to be there when a first message has reached it, and goes on until it has seen
 everything. One that *catches up* reads all from the start, without pause, and again when it is through.
@@ -59,7 +59,7 @@ class ReaderProcess(Child):
         self.answer()
 
     def stop(self) -> Seen | None:
-        """What came; of one that follows, when all has come."""
+        """Stop the reader, and give what came; of one that follows, when all has come."""
         if self._reader is Reader.NOBODY:
             return None
         seen: Seen = self.ask(None)

@@ -1,4 +1,4 @@
-"""What a run leaves: a table on the screen, and all of it as JSON."""
+"""The report of a run: a table on the screen, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Report:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What is known of each server that was asked to take part: version and settings, or what is missing."""
+    """The facts of each server that was asked to take part: version and settings, or what is missing."""
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -31,7 +31,7 @@ class Resp:
         self._socket.sendall(octets)
 
     def answers(self, count: int) -> list[Any]:
-        """So many answers, in order."""
+        """The next answers, so many of them, in order."""
         found: list[Any] = []
         while len(found) < count:
             answer = self._reader.gets()

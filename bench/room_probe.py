@@ -53,7 +53,7 @@ def main(folder: Path, what: str, recipients: int, send: int, send_recipients: i
 
 
 def _warm_up() -> None:
-    """What is imported and set up once a process is not the store's."""
+    """Import and set up what a process needs once, and is not the store's."""
     with restante.open(None, store=MemoryStore(), settings=SETTINGS) as hub:
         hub.producer.send(Message(recipient="a", data=b"a"))
         bundle = hub.recipient("a").peek()

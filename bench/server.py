@@ -42,7 +42,7 @@ class Server:
 
     @classmethod
     def missing(cls) -> str | None:
-        """What is not there, if it cannot take part."""
+        """The part that is not there, if it cannot take part."""
         return None
 
     def __init__(self, folder: Path) -> None:
@@ -83,7 +83,7 @@ class Process:
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
-        """It runs in the folder, and its log lies there unless it is said where."""
+        """Run in the folder; the log lies there unless it is said where."""
         self._log = log or folder / "server.log"
         with self._log.open("wb") as output:
             self._child = subprocess.Popen(
@@ -105,7 +105,7 @@ class Process:
         return self._log.read_text(errors="replace")
 
     def wait_until(self, ready: Callable[[], Answer | None]) -> Answer:
-        """What `ready` answers as soon as it answers anything."""
+        """The answer of `ready` as soon as it answers anything."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while (answer := ready()) is None:
             if self._child.poll() is not None or time.monotonic() > deadline:

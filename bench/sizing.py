@@ -29,7 +29,7 @@ BUSY = 0.6
 MEMORY_SHARE = 0.5
 """The share of a machine's memory that connections may have."""
 PARTITIONS = 256
-"""Of a shared store; there are at most as many shards, and a shard works on one core."""
+"""The partitions of a shared store; there are at most as many shards, and a shard works on one core."""
 WIDEST = list(LAYOUTS)[-1]
 NODE_SESSIONS, READ_SESSIONS = 2, 16
 """Sessions with the database of a node, and those that it may take for reading if it has shards. A shard has one more."""
@@ -38,14 +38,14 @@ MACHINES = (1, 10, 100)
 
 @dataclass(frozen=True, slots=True)
 class StoreCosts:
-    """What a database does for messages of one kind."""
+    """The work of a database for messages of one kind."""
 
     commit: float
     """Seconds of processor time of a commit, whatever is in it."""
     message: float
     """And of each message in it."""
     log_bytes: float
-    """Of a message."""
+    """The bytes of the log for a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a cluster is to carry: messages a second, the share of them sent in bulk, and connected recipients."""
+    """The load that a cluster is to carry: messages a second, the share of them sent in bulk, and connected recipients."""
 
     messages: float
     bulk_share: float
@@ -86,7 +86,7 @@ class Database:
 
     cores: int
     log_bytes_a_second: float
-    """What its disk takes, synced."""
+    """The bytes that its disk takes, synced."""
     network_bytes_a_second: float
     commit_seconds: float
     """How long a commit may take when it is busy. What comes to a shard meanwhile shares the next one."""
@@ -94,7 +94,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a load takes."""
+    """The size of a cluster that carries a load."""
 
     shard_cores: float
     door_cores: float
@@ -191,7 +191,7 @@ def costs_of(shards: Mapping[str, Any], other: Mapping[str, Any]) -> Costs:
 
 
 def _small_store(stored: Mapping[tuple[str, str], float]) -> StoreCosts:
-    """What a commit costs by itself, and what a message adds to it: from commits of one message and of several."""
+    """The cost of a commit by itself, and what a message adds to it: from commits of one message and of several."""
     one, several = (_stored_figure(stored, name, store.TIME) for name in (store.ONE, store.SMALL))
     shared = _stored_figure(stored, store.SMALL, store.SHARED) / _stored_figure(stored, store.ONE, store.SHARED)
     commit = max((one - several) / (1 - 1 / shared), 0.0) if shared > 1 else one
@@ -283,7 +283,7 @@ def _bound_table(machine: Machine, costs: Costs, database: Database, *, bulk: bo
 
 
 def _draw(path: Path, machine: Machine, costs: Costs, database: Database) -> None:
-    """What machines carry, and where the database ends it."""
+    """Draw what machines carry, and where the database ends it."""
     from matplotlib import pyplot as plt
 
     from bench.plots import COLOURS

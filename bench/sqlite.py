@@ -28,7 +28,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
 
 def used_bytes(path: Path) -> int:
-    """What a database uses of its file, without the pages that are free."""
+    """The bytes that a database uses of its file, without the pages that are free."""
     connection = sqlite3.connect(path)
     try:
         return _number(connection, "page_size") * (

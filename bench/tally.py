@@ -34,7 +34,7 @@ Request = TypeVar("Request")
 
 
 class Answer(NamedTuple):
-    """What a call was told: how many items it was the first to acknowledge, if that is told, and whether all is done."""
+    """The answer to a call: how many items it was the first to acknowledge, if that is told, and whether all is done."""
 
     newly: int | None
     complete: bool
@@ -50,7 +50,7 @@ class Call(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a worker has to tell: its calls, and how often it was told that it is the one who completed the batch."""
+    """The report of a worker: its calls, and how often it was told that it is the one who completed the batch."""
 
     calls: list[Call]
     completions: int
@@ -58,7 +58,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one worker gets to do: calls with the indices of their items, and how many of them are under way at a time."""
+    """The share of one worker: calls with the indices of their items, and how many of them are under way at a time."""
 
     batch: Any
     calls: Calls
@@ -86,7 +86,7 @@ class Worker(Generic[Request]):
         raise NotImplementedError
 
     def send(self, requests: Sequence[Request]) -> Sequence[Answer]:
-        """So many calls under way together: their answers, in order."""
+        """Send so many calls that are under way together: their answers, in order."""
         raise NotImplementedError
 
     def claim(self) -> bool:
@@ -234,5 +234,5 @@ def kinds_of_tallies() -> list[type[Tally]]:
 
 
 def tallies(servers: Mapping[str, Server], kinds: Sequence[type[Tally]]) -> list[Tally]:
-    """Those of the ways that the servers of this run allow."""
+    """The ways that the servers of this run allow."""
     return [kind(servers[kind.server]) for kind in kinds if kind.server in servers]

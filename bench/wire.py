@@ -1,4 +1,4 @@
-"""What a workload over the wire is given: the servers that run, ours among them, and a contest of all their ways."""
+"""The context of a workload over the wire: the servers that run, ours among them, and a contest of all their ways."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ways:
     lesser: frozenset[str]
 
     def fastest(self, *, only: str = "", but: str = "") -> Figure | None:
-        """Of the ways that do all of the work; `only` and `but` are parts of their names."""
+        """The fastest of the ways that do all of the work; `only` and `but` are parts of their names."""
         found = [
             figure
             for name, figure in self.figures.items()
@@ -40,7 +40,7 @@ class Ways:
         return min(found, key=_slowness, default=None)
 
     def beyond(self) -> list[Figure]:
-        """Of the ways that do less."""
+        """The fastest of the ways that do less."""
         return [figure for name, figure in self.figures.items() if name in self.lesser]
 
 

@@ -147,7 +147,7 @@ def check_routes() -> Iterator[str]:
 
 
 def roles_of(roles: frozenset[Enum] | None) -> str:
-    """What the page says of who may use a route; that an operator may use every one is said once."""
+    """The roles of a route, as the page has them; that an operator may use every one is said once."""
     if roles is None:
         return "none"
     return ", ".join(str(role.value) for role in roles) or "operator"

@@ -22,18 +22,18 @@ FUNCTION_LINES_P99 = 47
 FUNCTION_LINES_MEDIAN = 8
 MODULE_LINES_MAX = 500
 FOLDER_MODULES_MAX = 24
-"""Of modules in one folder; about 20 is aimed at."""
+"""The number of modules in one folder; about 20 is aimed at."""
 TWINS = ("sync", "async", "surface")
 """How modules end whose classes have one name and mean one thing: one waits, one is asynchronous, one is the protocol."""
 PER_JOB = "Options"
-"""What each job's module calls the struct of its options; the registry of jobs asks for it by this name."""
+"""The name of the struct of its options in each job's module; the registry of jobs asks for it by this name."""
 
 
 NOUNS = frozenset({"filing", "hashing", "incoming", "outgoing", "publishing", "testing"})
 """Names of files that end in -ing and are nouns, of the glossary or of everybody's language. Others say nothing to a reader
 who has not opened the file."""
 INSIDE = "hub.core"
-"""What only the hub, and who builds one, may touch."""
+"""The part that only the hub, and who builds one, may touch."""
 OUTSIDE = ("cli", "client", "cluster", "console", "server", "spark")
 """Packages that ask a hub."""
 

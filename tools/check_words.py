@@ -83,7 +83,7 @@ def shown_texts() -> Iterator[tuple[str, str]]:
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """What `help()` shows of the client."""
+    """The docstrings of the client, which `help()` shows."""
     for path in sorted((SOURCES / "client").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, DOCUMENTED) and not node.name.startswith("_"):

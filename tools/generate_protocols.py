@@ -85,7 +85,7 @@ def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
 
 
 def _signature(lines: list[str], node: ast.FunctionDef) -> str:
-    """What is written from `def` to the colon."""
+    """The text from `def` to the colon."""
     first = node.body[0]
     written = [*lines[node.lineno - 1 : first.lineno - 1], lines[first.lineno - 1][: first.col_offset]]
     return "".join(written).rstrip()

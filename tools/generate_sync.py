@@ -76,7 +76,7 @@ NAMES: Mapping[str, str] = {
 """Beside `AsyncLink` and the like, which lose their `Async`, `feed_async` and the like, and `__aenter__` and the like."""
 
 UNWRAPPED = {"AsyncOpening", "Awaitable"}
-"""Of `Awaitable[int]` only `int` is left; of `AsyncOpening(partial(begin, link))`, which is begun when awaited, `begin(link)`."""
+"""The names that are left out: of `Awaitable[int]` only `int` is left; of `AsyncOpening(partial(begin, link))`, which is begun when awaited, `begin(link)`."""
 
 WORDS: Sequence[tuple[str, str]] = (
     (r"\ban `async with\b", "a `with"),
@@ -212,7 +212,7 @@ def _cuts(places: _Places, tree: ast.Module) -> Iterator[Edit]:
 
 
 def _shortened(places: _Places, tree: ast.Module) -> Iterator[Edit]:
-    """What is more than a word: parentheses around `await`, and what wraps something to be awaited."""
+    """Shorten what is more than a word: parentheses around `await`, and what wraps something to be awaited."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
             inner = node.func if isinstance(node, ast.Call) else node.value
@@ -267,7 +267,7 @@ def _words(places: _Places, text: str) -> Iterator[Edit]:
 
 
 def name(given: str) -> str:
-    """What a name of the asynchronous module is called in the other."""
+    """The name in the other module of a name of the asynchronous one."""
     if given in NAMES:
         return NAMES[given]
     for pattern, other in _NAME_RULES:

@@ -24,7 +24,7 @@ class StepFailed(Exception):
 
 
 def node(*arguments: str | Path, cwd: Path = CLIENT) -> str:
-    """What a program printed."""
+    """The output of a program."""
     done = subprocess.run([NODE, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StepFailed(f"node {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")

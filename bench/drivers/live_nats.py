@@ -112,7 +112,7 @@ class _Consuming(Link):
             self.inbox.take(numbers)
 
     def _say(self, word: bytes, line: bytes) -> None:
-        """What is no message."""
+        """Take in what is no message."""
         if word == b"PING":
             self.transport.write(b"PONG\r\n")
         elif word not in {b"INFO", b"PONG", b"+OK"}:

@@ -76,7 +76,7 @@ class Bare(BareReceiver):
         return _Following(name, inbox)
 
     async def connect_stuck(self, name: str) -> None:
-        """It reads the answer to its greeting, as without that it would not be connected, and then nothing."""
+        """Connect a client that reads the answer to its greeting, as without that it would not be connected, and then nothing."""
         loop = asyncio.get_running_loop()
         stuck = socket.socket()
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NOT_READ_BYTES)

@@ -21,7 +21,7 @@ from bench.server import driver
 
 START = b"0-0"
 DATA_PLACE = 3
-"""Of the data among the fields and values of an entry."""
+"""The place of the data among the fields and values of an entry."""
 
 
 class Library(Receiver):

@@ -30,7 +30,7 @@ class ParcelHeads:
     def __init__(self, *, numbered: bool) -> None:
         self._numbered = numbered
         self._first_group = secrets.randbits(_GROUP_BITS)
-        """Of no other driver."""
+        """The first group, which no other driver has."""
         self._next: Counter[tuple[int, int]] = Counter()
 
     def head(self, partition: int, producer: int, *, messages: int, content_type: str, length: int) -> bytes:

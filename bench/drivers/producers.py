@@ -55,7 +55,7 @@ class BulkProducer(BulkSends):
 
 
 class PlainProducers(Concurrent[Addressed]):
-    """So many tasks that send single messages, over the connections of one client."""
+    """Producers as so many tasks that send single messages, over the connections of one client."""
 
     def __init__(self, url: str, partition_count: int) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Buffered:
     def __init__(self, url: str) -> None:
         self._hub = restante.connect(url)
         self._stored: list[int] = []
-        """Of each parcel; several threads tell."""
+        """The stored messages of each parcel; several threads tell."""
         self._failures: list[BaseException] = []
         self._producer = restante.BufferedProducer(self._hub, on_success=self._count, on_error=self._fail)
         self._messages: Sequence[Message] = ()

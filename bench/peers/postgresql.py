@@ -71,7 +71,7 @@ class PostgresqlClient(Peer):
         self._fetch = fetch
 
     def prepare(self, table: pa.Table) -> bytes:
-        """What COPY takes. A transaction that a peek left open ends here."""
+        """The rows that COPY takes. A transaction that a peek left open ends here."""
         self._connection.rollback()
         return copy_body(table)
 
@@ -102,7 +102,7 @@ class PostgresqlClient(Peer):
         assert deleted.rowcount == taken.messages
 
     def settle(self) -> None:
-        """What it leaves for later is done now: dead rows, statistics, dirty pages, the files of its journal."""
+        """Do now what it leaves for later: dead rows, statistics, dirty pages, the files of its journal."""
         self._connection.rollback()
         self._connection.autocommit = True
         self._connection.execute("VACUUM (ANALYZE) message, bare_message")

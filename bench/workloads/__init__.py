@@ -76,7 +76,7 @@ WIRE_ALONE = frozenset(
         "wire_spark_partitioned",
     }
 )
-"""Those where the hub is compared with itself, or with the least that there is: the peers are not started for them."""
+"""The workloads where the hub is compared with itself, or with the least that there is: the peers are not started for them."""
 
 
 class Workload(Protocol):

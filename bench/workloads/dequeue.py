@@ -14,7 +14,7 @@ LARGE = "dequeue 51,200"
 SMALL = "dequeue 1"
 COMMIT_AT_MOST = 2.0
 SAME_AT_MOST = 1.25
-"""What still counts as the same."""
+"""The ratio that still counts as the same."""
 
 
 def run(bench: Bench) -> Outcome:

@@ -34,7 +34,7 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a closed store occupies, and the bytes of its small rows that are history and those that are not."""
+    """The bytes of a closed store, and those of its small rows that are history and those that are not."""
 
     disk: int
     history: int

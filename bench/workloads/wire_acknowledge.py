@@ -15,7 +15,7 @@ SMALL = "W4 acknowledge 1"
 FLAT = f"{LARGE} as against 1"
 AT_MOST = {"valkey": 1.0}
 SAME_AT_MOST = 1.25
-"""What still counts as the same."""
+"""The ratio that still counts as the same."""
 
 
 def run(bench: WireBench) -> Outcome:

@@ -22,7 +22,7 @@ ONE_PROCESS, DOOR = "one process", "2 shards, 1 door"
 LAYOUTS: dict[str, list[str]] = {ONE_PROCESS: [], DOOR: ["--shards", "2", "--doors", "1"]}
 _FILES_BESIDE = 1_000
 _ENDS = 2
-"""Of a connection in a door."""
+"""The ends of a connection in a door."""
 
 
 def run(bench: WireBench) -> Outcome:

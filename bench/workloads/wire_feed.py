@@ -114,7 +114,7 @@ def _lines(figures: Mapping[str, Figure], lesser: frozenset[str]) -> list[Line]:
 
 
 def _octet_lines(octets: Mapping[str, int]) -> list[Line]:
-    """What was taken from the store, in process."""
+    """The lines of what was taken from the store, in process."""
     figures = {part: Figure(size, Unit.BYTES, "all") for part, size in octets.items()}
     return [
         slower(f"W9 octets from the store{part}", figure, figures[""])
@@ -125,7 +125,7 @@ def _octet_lines(octets: Mapping[str, int]) -> list[Line]:
 
 
 def _fastest_of_each(figures: Sequence[Figure]) -> list[Figure]:
-    """Of figures by rate, the first of each server."""
+    """The first of each server, of figures by rate."""
     found: dict[str, Figure] = {}
     for figure in figures:
         found.setdefault(figure.name.partition(",")[0], figure)

@@ -38,7 +38,7 @@ from restante.model.storage.partition import partition_of
 AT_MOST = 1.1
 PLAIN, NUMBERED = "plain", "numbered"
 PARTITION = 0
-"""Of the large parcels."""
+"""The partition of the large parcels."""
 FIRST_RECIPIENT = 8_000_000_000
 """Recipients from here on are those of this workload."""
 
@@ -185,7 +185,7 @@ class _Ring:
         return Pair(what, ours, reference, at_most)
 
     def _recipients(self, number: int) -> pa.StringArray:
-        """So many that belong to the partition of the large parcels."""
+        """The recipients, so many of them, that belong to the partition of the large parcels."""
         names = (recipient_name(FIRST_RECIPIENT + place) for place in count())
         belonging = (name for name in names if partition_of(name, self._partitions) == PARTITION)
         return pa.array(islice(belonging, number), pa.string())

@@ -39,7 +39,7 @@ LARGE_BYTES = 16 * 1024
 LARGE_TOGETHER = 100
 """Few, so that what a publish takes for a while does not hide what stays."""
 BOUND_BYTES = LiveSettings().queue_bytes + LARGE_BYTES + LIVE_WRITE_BYTES + LIVE_SOCKET_BYTES
-"""What one connection may hold: its queue, one message that goes beyond it, and what is being written."""
+"""The bytes that one connection may hold: its queue, one message that goes beyond it, and what is being written."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ WHAT = "W5 processor time of a small publish"
 AT_MOST = 7.0
 BARE_PROTOCOL = "bare protocol"
 _ROUNDS = 3
-"""Of a sample, each as long as one of the other workloads: the kernel counts processor time in hundredths of a second."""
+"""The rounds of a sample, each as long as one of the other workloads: the kernel counts processor time in hundredths of a second."""
 
 
 def run(bench: WireBench) -> Outcome:

@@ -88,7 +88,7 @@ def _asked(frame: DataFrame, expected: int) -> None:
 
 
 def _octets(frame: DataFrame) -> int:
-    """Of the files that are left after pruning, as Spark's own metrics have it once the query has run."""
+    """The bytes of the files that are left after pruning, as Spark's own metrics have it once the query has run."""
     frame.select("data").write.format("noop").mode("overwrite").save()
     files = frame.select("_metadata.file_path", "_metadata.file_size").distinct()
     return int(files.agg(f.coalesce(f.sum("file_size"), f.lit(0))).collect()[0][0])

@@ -33,7 +33,7 @@ _LOOK = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn, (SELECT sum(commits
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """What the server has used so far."""
+    """The use of the server so far."""
 
     seconds: float
     log_bytes: float
@@ -77,7 +77,7 @@ def _figures(name: str, used: _Used, messages: int) -> list[tuple[str, Figure]]:
 
 
 def _works(bench: WireBench, hub: Restante, stack: ExitStack) -> list[tuple[str, int, Callable[[], object]]]:
-    """What is done, how many messages that is, and how it is done once."""
+    """The works: what is done, how many messages that is, and how it is done once."""
     one = stack.enter_context(closing(OneByOneBare(hub.port)))
     many = stack.enter_context(closing(bare_connections(hub.port)))
     client = stack.enter_context(closing(RestanteClient(hub.url)))

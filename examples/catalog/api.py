@@ -187,7 +187,7 @@ def _accepted(action_id: str, location: str, body: object = None) -> Answer:
 
 
 def recognised(error: Exception) -> Problem | None:
-    """What the callers of the API are told of a database or a hub that did not do it."""
+    """The problem that the callers of the API are told of a database or a hub that did not do it."""
     match error:
         case DatabaseThrottled():
             return Problem(503, "The database has too much to do. Try again later.", _RETRY)
@@ -223,7 +223,7 @@ def _given_or_new(given: str | None) -> str:
 
 
 def _checked(draft: ItemDraft) -> ItemDraft:
-    """What is sent to change an item: each field may be missing, and is right if it is there."""
+    """The changes of an item that were sent: each field may be missing, and is right if it is there."""
     for text in (draft.name, draft.description):
         if text is not None:
             _required(text)

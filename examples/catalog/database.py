@@ -43,11 +43,11 @@ class DatabaseError(Exception):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """It cannot be read or written at all."""
+    """The database cannot be read or written at all."""
 
 
 class DatabaseThrottled(DatabaseError):
-    """It has too much to do: later it may succeed."""
+    """The database has too much to do: later it may succeed."""
 
 
 @contextlib.contextmanager

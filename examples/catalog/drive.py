@@ -23,11 +23,11 @@ SETTLE_SECONDS = 300.0
 KILL_AT, ADD_AT = 1 / 3, 1 / 2
 """The worker is killed after this share of the time, and another one is added after that."""
 GATE = {"requests a second": 1_200.0, "mean, ms": 100.0, "errors, %": 1.0}
-"""What the application that this one follows held itself to, with 500 users on machines of its own."""
+"""The goals of the application that this one follows, with 500 users on machines of its own."""
 
 
 class Driven(NamedTuple):
-    """What came of a drive."""
+    """The result of a drive."""
 
     users: int
     seconds: float

@@ -28,7 +28,7 @@ OWN_ITEM = 0.02
 
 
 class Action(NamedTuple):
-    """What was accepted, and where its result is."""
+    """An action that was accepted, and where its result is."""
 
     id: str
     method: str
@@ -36,13 +36,13 @@ class Action(NamedTuple):
 
     @property
     def item_id(self) -> str:
-        """What it concerns."""
+        """The item that the action concerns."""
         return self.location.split("/")[2]
 
 
 @dataclass(slots=True)
 class Answers:
-    """What all users saw."""
+    """The answers that all users saw."""
 
     seconds: array[float] = field(default_factory=lambda: array("d"))
     statuses: Counter[int] = field(default_factory=Counter)
@@ -204,7 +204,7 @@ async def stocked(url: str, key: str, count: int = LIST_ITEMS_MAX) -> list[str]:
 
 
 async def load(url: str, key: str, items: list[str], *, users: int, seconds: float) -> Answers:
-    """So many users, for so many seconds."""
+    """Drive so many users, for so many seconds."""
     answers, until = Answers(), time.perf_counter() + seconds
     async with asyncio.TaskGroup() as tasks:
         for number in range(users):

@@ -38,7 +38,7 @@ class Filed(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """What the feed has told so far of actions."""
+    """The actions as the feed has told of them so far."""
 
     filed: dict[Place, Filed] = field(default_factory=dict)
     ended: dict[Place, str] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def _overtaking(ledger: Ledger) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Held:
-    """What the database holds of an item."""
+    """An item as the database holds it."""
 
     is_gone: bool = False
     comments: set[str] = field(default_factory=set)
@@ -154,7 +154,7 @@ def _misdone(ledger: Ledger, database: Path) -> Iterator[str]:
 
 
 def played(actions: Iterable[Filed]) -> dict[str, Held]:
-    """What actions leave behind, if they are done in this order."""
+    """The items that actions leave, if they are done in this order."""
     items: dict[str, Held] = {}
     for action in actions:
         _play(items.setdefault(action.item_id, Held()), action)

@@ -1,4 +1,4 @@
-"""What the catalogue speaks of: items, comments and ratings, in JSON with names in camelCase and without nulls."""
+"""The shapes of the catalogue: items, comments and ratings, in JSON with names in camelCase and without nulls."""
 
 from __future__ import annotations
 

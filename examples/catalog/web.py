@@ -27,7 +27,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Request(NamedTuple):
-    """What a handler gets."""
+    """The request that a handler gets."""
 
     headers: Mapping[bytes, bytes]
     ids: Sequence[str]
@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler gives."""
+    """The answer that a handler gives."""
 
     body: object = None
     """JSON; None is an empty body."""
@@ -69,7 +69,7 @@ class ProblemBody(Shape, frozen=True, kw_only=True):
 
 Handler = Callable[[Request], Awaitable[Answer]]
 Recognise = Callable[[Exception], Problem | None]
-"""What an error of a handler is to those outside; None: nothing that was expected."""
+"""The problem that an error of a handler is to those outside; None: nothing that was expected."""
 
 
 class Routes:

@@ -76,7 +76,7 @@ async def _writing(job: Job) -> AsyncIterator[sqlite3.Connection | None]:
 
 
 def _has_item(connection: sqlite3.Connection, job: Job) -> bool:
-    """What was accepted before its item went, and is done after that, has nothing to do."""
+    """Whether the item is there: an action that was accepted before its item went, and is done after that, has nothing to do."""
     found = records.is_item(connection, job.concerns)
     if not found:
         _log.info("Action %s concerns the item %s, which is gone: nothing is done", job.id, job.concerns)

@@ -1,4 +1,4 @@
-"""Who is late: recipients whose oldest waiting message is older than a day, the latest of them first.
+"""Late collectors: recipients whose oldest waiting message is older than a day, the latest of them first.
 
 restante jobs run own-report --set file=examples/reports/late_collectors.py --set deliver_to=operations
 """

@@ -13,8 +13,7 @@ from restante import limits
 from restante.errors import InvalidRequest
 from restante.model.batches.batch_answers import Webhook
 from restante.model.batches.notice import NoticeOutcome, NoticeState, after_attempt, decode_notice, encode_notice
-from restante.model.batches.webhook_rules import check_webhook, new_secret, pause_seconds, secret_text
-from restante.model.batches.webhook_signatures import signed_headers
+from restante.model.batches.webhook_rules import check_webhook, new_secret, pause_seconds, secret_text, signed_headers
 
 URL = "https://receiver.example/hooks?x=1"
 START = 1_790_000_000_000_000

@@ -34,7 +34,10 @@ _GATHER_SECONDS = 0.02
 """How long more records are waited for once there is one."""
 _CHUNK_RECORDS = 500
 _ENOUGH_RECORDS = 25_000
-"""The number of records of a topic partition that do not wait for more: the hub stores a record in a third of the time that it takes for one among a few thousand."""
+"""The number of records of a topic partition that do not wait for more: the hub stores one in a third of the time that it takes among
+a few thousand."""
+_FIRST_RECORDS = 6_000
+"""The number that is enough while the hub has nothing to do."""
 _POURING_SECONDS = 1.0
 """How long so many are waited for, while there are always more."""
 _GATHERED_BYTES = 64 * MIB
@@ -206,7 +209,7 @@ class BridgeIn:
         full, due = not self._room(), time.monotonic() - (_POURING_SECONDS if self._pouring else _GATHER_SECONDS)
         for place, gathered in list(self._gathered.items()):
             under_way = self._under_way.get(place, ())
-            is_enough = full or gathered.count >= _ENOUGH_RECORDS
+            is_enough = full or gathered.count >= (_ENOUGH_RECORDS if self._under_way else _FIRST_RECORDS)
             is_due = is_enough or (gathered.since <= due and not under_way)
             if is_due and len(under_way) < _BATCHES_UNDER_WAY:
                 before = under_way[-1] if under_way else None

@@ -197,7 +197,7 @@ class BridgeOut:
         settings = {
             "queue.buffering.max.messages": _QUEUE_RECORDS,
             "queue.buffering.max.kbytes": 1_048_576,
-            "linger.ms": 5,
+            "linger.ms": 50,  # committing waits for nothing
             # Changes of a page are much alike, and the broker has a good half less to do.
             "compression.type": "lz4",
             "partitioner": "murmur2_random",

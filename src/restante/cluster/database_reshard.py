@@ -58,7 +58,7 @@ def settle_database(url: str, settings: Settings) -> None:
 
 
 class DatabaseShards(ShardHubs):
-    """Those of a database, all owned by this process."""
+    """The shards of a database, all owned by this process."""
 
     def __init__(self, url: str, ranges: Ranges, settings: Settings) -> None:
         super().__init__(ranges)
@@ -93,7 +93,7 @@ def _changed(store: WholeStore, before: int, ranges: Ranges) -> Changes:
 
 
 def _left_out(store: StoreReader, partition_count: int) -> frozenset[EntryKey]:
-    """What no copy has either."""
+    """The spaces of rows that no copy has either."""
     return frozenset(
         EntryKey(partition, space, key)
         for partition in range(partition_count)

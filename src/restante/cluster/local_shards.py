@@ -64,7 +64,7 @@ class ShardHubs:
 
 
 class LocalShards(ShardHubs):
-    """Those of a folder, which is locked."""
+    """The shards of a folder, which is locked."""
 
     def __init__(self, folder: Path, table: ShardTable, settings: Settings) -> None:
         super().__init__(table.ranges)

@@ -22,7 +22,7 @@ from pyreqwest.response import SyncResponse
 from restante import limits
 from restante.errors import OriginDidNotDeliver
 from restante.model.back_off import back_off
-from restante.model.batches.webhook_signatures import signed_headers
+from restante.model.batches.webhook_rules import signed_headers
 from restante.model.columns.media_types import BYTES, JSON, looks_right
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
 from restante.settings import OriginSettings, Settings

@@ -239,7 +239,9 @@ def _print_lags(found: list[TopicLag]) -> None:
 def _run(bridge: BridgeIn | BridgeOut, metrics_port: int | None, direction: str) -> None:
     """Until it ends, or is interrupted: then what is under way is finished."""
     from restante.bridges.bridge_counts import metrics_served
+    from restante.bridges.bridge_process import spare_process
 
+    spare_process()
     served = nullcontext() if metrics_port is None else metrics_served(bridge.counts, metrics_port, direction)
     with served, _stopping(bridge.stop):
         bridge.run(_Progress(bridge.counts).tick)

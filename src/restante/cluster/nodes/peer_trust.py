@@ -13,7 +13,7 @@ GOODBYE_SECONDS = 0.2
 
 
 class PeerTrust(NamedTuple):
-    """What a node shows to others, and asks of them. The secret is proved inside of TLS, too."""
+    """The trust between nodes: what a node shows to others, and asks of them. The secret is proved inside of TLS, too."""
 
     secret: bytes
     calling: ssl.SSLContext | None = None

@@ -31,7 +31,7 @@ from restante.model.batches.notice import (
     encode_notice,
     receiver_of,
 )
-from restante.model.batches.webhook_signatures import signed_headers
+from restante.model.batches.webhook_rules import signed_headers
 from restante.model.publishing.message import HUB_ORIGIN, Message
 from restante.model.storage.changes import Space
 from restante.ports.webhook import WebhookCall

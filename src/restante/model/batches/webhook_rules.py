@@ -1,8 +1,10 @@
-"""The rules of webhooks: their addresses and secrets, and how long to wait before one is tried again."""
+"""The rules of webhooks: their addresses, secrets and signatures, and how long to wait before one is tried again."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -61,3 +63,17 @@ def _secret(text: object) -> bytes:
         f"{limits.WEBHOOK_SECRET_BYTES_MAX} bytes. Without one, the hub makes one.",
         parameter="webhook",
     )
+
+
+def signed_headers(*, secret: bytes, webhook_id: str, at_seconds: int, body: bytes) -> dict[str, str]:
+    """The headers by which a receiver knows who sent a body, and when: as Standard Webhooks has them.
+
+    The id is the same at each attempt, so that a receiver knows a repeated call; the time is that of the attempt.
+    """
+    signed = b"%s.%d.%s" % (webhook_id.encode(), at_seconds, body)
+    signature = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+    return {
+        "webhook-id": webhook_id,
+        "webhook-timestamp": str(at_seconds),
+        "webhook-signature": f"v1,{signature}",
+    }

@@ -38,7 +38,7 @@ class NodePlan:
 
     ranges: Ranges
     key: int
-    """Of all hashes of the store."""
+    """The key of all hashes of the store."""
     enter: Callable[[bytes], NodeMembership]
     """Makes it one of the nodes of the store."""
     about: NodeAbout

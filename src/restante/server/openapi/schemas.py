@@ -51,7 +51,7 @@ from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.health.rates import RateHistory
-from restante.server.openapi import action_schemas, added_schemas
+from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
@@ -391,7 +391,7 @@ def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     added_schemas.complete(made)
-    action_schemas.complete(made, _FIELDS)
+    added_schemas.complete_actions(made, _FIELDS)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
