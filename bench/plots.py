@@ -82,7 +82,11 @@ BATCH_SERIES = (
 ROOM_PANELS = (
     ("seconds to open", 1.0, ("open_seconds", "killed_seconds")),
     ("MB of resident memory", 1e-6, ("resident",)),
-    ("milliseconds a call", 1e3, ("publish_seconds", "single_seconds", "peek_seconds", "dequeue_seconds")),
+    (
+        "milliseconds a call",
+        1e3,
+        ("publish_seconds", "publish_processor_seconds", "single_seconds", "peek_seconds", "dequeue_seconds"),
+    ),
 )
 
 

@@ -4,6 +4,8 @@ Looked at are the README, the pages of docs/ that are not about the inside, ever
 of every metric, the texts of the tour, the API description with its pages, every text that the code may show (errors,
 log lines), and the docstrings of the client, which `help()` shows. Words of the inside (docs/internals/glossary.md) may
 stand in the reference, where a page can explain them; in the README, in guides, help, metrics and the tour they are out.
+
+And every docstring of the package names its thing in the first clause: "The answer of a peek", not "What a peek answered".
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ PLAIN = re.compile(
     re.IGNORECASE,
 )
 """Not said: who does it, what happens, again, fix or correct, after."""
+NAMELESS = re.compile(r"(What|Whoever|Who|Those|That|It|Its|So|Of|And|Or|Then)\b")
+"""How a docstring begins whose first clause does not say what it is about."""
 INSIDE = re.compile(r"\b(mailbags?|shelf|shelves|drawers?|filing|cabinets?)\b", re.IGNORECASE)
 CODE = re.compile(r"`[^`\n]+`")
 """A name of the code: a guide may say how a setting or a measure is called."""
@@ -90,6 +94,16 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT).as_posix()}, {node.name}", ast.get_docstring(node) or ""
 
 
+def nameless(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The docstrings of a module, its classes, functions and values that begin without a subject: line, first words."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))) if NAMELESS.match(text):
+                    yield statement.lineno, text[:50]
+
+
 def api() -> Iterator[tuple[str, str]]:
     app = importlib.import_module("restante.server.app")
     openapi = importlib.import_module("restante.server.openapi.document").document(app.ROUTES)
@@ -114,6 +128,10 @@ def problems() -> Iterator[str]:
     for told in (helps, metrics, tour):
         for source, text in told():
             yield from found(source, text, PLAIN, INSIDE)
+    for path in sorted(SOURCES.rglob("*.py")):
+        for line, text in nameless(ast.parse(path.read_text(encoding="utf-8"))):
+            place = f"{path.relative_to(ROOT).as_posix()}:{line}"
+            yield f"{place}: name the thing in the first clause (The …, or a verb), not “{text}…”"
     for told in (api, shown_texts, docstrings):
         for source, text in told():
             yield from found(source, text, PLAIN)

@@ -253,7 +253,7 @@ def test_frames_of_one_connection_are_stored_in_the_order_sent_although_their_sh
     several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("restante.cluster.ordered_lines.SHARD_PATIENCE_SECONDS", 60)
-    name, sent = names(1)[0], 60
+    name, sent = names(1)[0], 185
     with connect(several.url.replace("http", "ws") + "/v1/publish") as link:
 
         def send(some: range) -> None:
@@ -262,16 +262,17 @@ def test_frames_of_one_connection_are_stored_in_the_order_sent_although_their_sh
                 link.send(msgspec.json.encode({"number": number, "messages": [message]}).decode())
 
         send(range(5))
-        several.stop_shard(1)
-        send(range(5, 30))
-        back = threading.Thread(target=several.start_shard, args=(1,))
-        back.start()
-        wait_until((several.folders[1] / "calls.sock").exists, "the shard takes calls")
-        send(range(30, sent))
-        answers = [msgspec.json.decode(link.recv(30)) for _ in range(sent)]
-        back.join()
+        for first in range(5, sent, 60):
+            several.stop_shard(1)
+            send(range(first, first + 25))
+            back = threading.Thread(target=several.start_shard, args=(1,))
+            back.start()
+            wait_until((several.folders[1] / "calls.sock").exists, "the shard takes calls")
+            send(range(first + 25, first + 60))
+            back.join()
+        answers = [msgspec.json.decode(link.recv(60)) for _ in range(sent)]
     assert [answer for answer in answers if "accepted" not in answer] == []
-    page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed").json()
+    page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed?limit=1000").json()
     assert [change["text"] for change in page["changes"]] == [str(number) for number in range(sent)]
 
 

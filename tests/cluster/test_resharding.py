@@ -128,26 +128,61 @@ def test_a_unique_key_is_not_parted_from_its_batch(tmp_path: Path) -> None:
     assert doctor(folder)["verdict"] == "sound"
 
 
-_KILLED = """
-import os, sys
+_KILLER = """
+import json, os, sys
 from pathlib import Path
 from restante.cluster.reshard import reshard
 from restante.settings import Settings
 
-left = int(sys.argv[3])
 def hook(event, arguments):
     global left
     if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir"):
         left -= 1
         if left < 0:
             os._exit(9)
-sys.addaudithook(hook)
-reshard(Path(sys.argv[1]), int(sys.argv[2]), Settings(filing=False, housekeeping_seconds=0))
+
+for line in sys.stdin:
+    folder, shards, left = json.loads(line)
+    child = os.fork()
+    if not child:
+        try:
+            sys.addaudithook(hook)
+            reshard(Path(folder), shards, Settings(filing=False, housekeeping_seconds=0))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Changes the shards of a folder, and ends without a word at the n-th step that changes the names of files."""
+"""Has children change the shards of folders; each ends without a word at the n-th step that changes the names of files."""
 
 
-def _kills(folder: Path, shards: int, every: int, scratch: Path) -> set[int]:
+class Killer:
+    """One process, whose children have all imported already: each kill takes as long as the change itself."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", _KILLER]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def change(self, folder: Path, shards: int, steps: int) -> int:
+        """Change the shards of a folder up to a step; gives the exit code."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([str(folder), shards, steps]) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture
+def killer() -> Iterator[Killer]:
+    made = Killer()
+    yield made
+    made.close()
+
+
+def _kills(killer: Killer, folder: Path, shards: int, every: int, scratch: Path) -> set[int]:
     """How many shards a folder had after each kill."""
     found: set[int] = set()
     messages = doctor(folder)["checked"]["messages"]
@@ -155,8 +190,7 @@ def _kills(folder: Path, shards: int, every: int, scratch: Path) -> set[int]:
     while code == 9:
         work = scratch / "work"
         shutil.copytree(folder, work, ignore=shutil.ignore_patterns("*.sock"))
-        command = [sys.executable, "-c", _KILLED, str(work), str(shards), str(number)]
-        code = subprocess.run(command, env=os.environ, check=False).returncode
+        code = killer.change(work, shards, number)
         assert code in (0, 9)
         found.add(shard_count(work))
         report = doctor(work)
@@ -172,11 +206,11 @@ def _kills(folder: Path, shards: int, every: int, scratch: Path) -> set[int]:
 
 @pytest.mark.kills
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)], ids=["1-3", "3-1", "3-2"])
-def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, before: int, after: int) -> None:
+def test_a_kill_at_any_step_leaves_the_old_or_the_new(killer: Killer, tmp_path: Path, before: int, after: int) -> None:
     folder = tmp_path / "data"
     if before > 1:
         found_table(folder, before, 16)
     with served(folder) as hub:
         begin(hub)
-    every = 1 if os.environ.get("RESTANTE_LONG") else 4
-    assert _kills(folder, after, every, tmp_path) == {before, after}
+    every = 1 if os.environ.get("RESTANTE_LONG") else 3
+    assert _kills(killer, folder, after, every, tmp_path) == {before, after}

@@ -19,6 +19,7 @@ from websockets.sync.client import connect
 
 from restante.calls.mailboxes import PartitionOf, ReadHistory
 from restante.calls.publishing import Publish
+from restante.errors import NotOwner
 from restante.limits import DATA_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.publishing.message import Message
@@ -161,6 +162,22 @@ def test_a_number_beyond_the_end_is_taken_as_the_end(running: ServedHub, wire: W
         assert json.loads(own.recv(10))["sequence_number"] == visible
         wire.publish({"recipient": "ada", "data": 2})
         assert json.loads(own.recv(10))["message"]["data"] == 2
+
+
+def test_who_no_longer_owns_the_mailbox_sends_nobody_back(
+    running: ServedHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another hub may have gone on: where the mailbox ends, this one does not know."""
+    wire.publish({"recipient": "ada", "data": 1})
+
+    def lost() -> None:
+        raise NotOwner("The lease of the store has ended.")
+
+    monkeypatch.setattr(running.desk.hub.core.store, "require_owned", lost)
+    with connect(live_url(running, "ada", after=7)) as socket_:
+        told = json.loads(socket_.recv())
+    assert (told["type"], told["reason"]) == ("disconnect", "failed")
+    wait_until(lambda: not len(running.desk.post), "it is forgotten")
 
 
 def test_live_delivery_does_not_dequeue(running: ServedHub, wire: Wire) -> None:

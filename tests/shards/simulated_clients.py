@@ -1,4 +1,4 @@
-"""Clients of the simulated shards, and the plain model that says what they may see."""
+"""Clients of the simulated shards, and the plain model that says what they may see: mail, batches, consignments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from restante.calls.batches import OpenBatch, SealBatch
 from restante.calls.call import Call
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment
 from restante.calls.homes import home_of_call
-from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.mailboxes import Dequeue, Explain, Peek
 from restante.calls.publishing import Publish
 from restante.calls.shards import NoteParcel, StagedPart, StagePart
 from restante.errors import BatchSealed, BatchUnknown, BundleUnknown, ConsignmentClosed, RestanteError, Unavailable
@@ -22,7 +22,7 @@ from restante.hub.publishing.holds import Holds
 from restante.model.batches.batch import decode_batch, decode_counts
 from restante.model.consignments.consignment import decode_consignment
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
-from restante.model.mailboxes.answers import BundleAnswer
+from restante.model.mailboxes.answers import BundleAnswer, Reason
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.few_or_many import few_or_many
 from restante.model.shards.ranges import shard_of
@@ -34,7 +34,8 @@ from tests.shards.simulation import PARTITIONS, SHARDS, World
 from tests.shards.world import names
 
 RECIPIENTS = [name for partition in range(PARTITIONS) for name in names(partition, 1, partitions=PARTITIONS)]
-_CHAOS, _QUIET = 14.0, 45.0
+CHAOS, QUIET = 14.0, 45.0
+TEXT = "x"
 _PATIENCE = 12.0
 
 Steps = Generator[Ask | Rest, Any, Any]
@@ -65,6 +66,10 @@ class Model:
         """When the seal of a batch was told."""
         self.consignments: dict[str, tuple[list[Message], bool]] = {}
         """What was staged, and whether its commit was answered."""
+        self.decided: dict[str, dict[str, float]] = {name: {} for name in RECIPIENTS}
+        """By recipient and id, when a consignment with it was decided."""
+        self.longest = 0.0
+        """For how long somebody was not answered who insisted."""
         self.completed: dict[bytes, int] = {}
         """How many messages a batch had when it became complete."""
         self.early = 0
@@ -72,12 +77,19 @@ class Model:
         world.watchers.append(self._watch)
 
     def _watch(self, changes: Changes) -> None:
-        """Look at each commit: is a batch complete that has something pending?"""
+        """Look at each commit: is a batch complete that has something pending? Is a consignment decided?"""
         for (_, space, key), value in changes.entries.items():
+            if space is Space.CONSIGNMENT and value is not None:
+                self._note_decided(str(UUID(bytes=key)), value)
             if space is Space.BATCH and value is not None and decode_batch(value).completed_at:
                 added, pending = self._bound(key)
                 self.early += pending
                 self.completed.setdefault(key, added)
+
+    def _note_decided(self, consignment: str, value: bytes) -> None:
+        if decode_consignment(value).state is ConsignmentState.COMMITTED:
+            for message in self.consignments.get(consignment, ([], False))[0]:
+                self.decided[message.recipient].setdefault(str(message.id), self.world.now)
 
     def _bound(self, batch: bytes) -> tuple[int, int]:
         store, added, pending = self.world.durable, 0, 0
@@ -96,11 +108,26 @@ class Model:
         value = self.world.durable.get(home, Space.CONSIGNMENT, consignment)
         return value is not None and decode_consignment(value).state is ConsignmentState.COMMITTED
 
-    def empty(self, recipient: str, asked_at: float) -> None:
-        """A peek found nothing: nothing may have been acknowledged before it was asked, and be left."""
+    def empty(self, recipient: str, asked_at: float, reason: Reason) -> None:
+        """A peek found nothing: nothing may have been acknowledged before it was asked, and be left; and the reason is true."""
         known = {own for own, (_, told) in self.stored[recipient].items() if told < asked_at}
-        left = known - set(self.taken[recipient]) - self.leaving[recipient]
-        broken_if(left, f"a peek of {recipient} found nothing, and {left} was acknowledged before")
+        gone = self.leaving[recipient].union(self.taken[recipient])
+        broken_if(known - gone, f"a peek of {recipient} found nothing, and {known - gone} was acknowledged before")
+        decided = {own for own, at in self.decided[recipient].items() if at < asked_at} - gone
+        if reason is Reason.NOT_YET_VISIBLE:
+            coming = {own for own in self.attempted[recipient] if own[0] in "ce"}
+            broken_if(not coming - gone, f"{recipient} was told to wait, and nothing is on its way")
+        elif reason in (Reason.NOTHING_WAITING, Reason.RECIPIENT_UNKNOWN):
+            broken_if(decided, f"{recipient} was told that nothing waits, and {decided} is decided")
+            broken_if(known and reason is Reason.RECIPIENT_UNKNOWN, f"{recipient} got mail, and is called unknown")
+        else:
+            raise Broken(f"a peek of {recipient} found nothing: {reason}")
+
+    def ready(self, recipient: str, taken_before: set[str]) -> None:
+        """Somebody was told that a peek answers messages: there were some."""
+        broken_if(
+            not self.attempted[recipient] - taken_before, f"{recipient} was told that mail waits, and there is none"
+        )
 
     def bundle(self, recipient: str, ids: list[str]) -> None:
         """What was collected: once, attempted by somebody, and in the order of what was acknowledged first."""
@@ -165,25 +192,20 @@ class Model:
         )
 
 
+def name_of(message: Message) -> str:
+    """What a message is known by: its id, or its text if it was sent without one."""
+    return str(message.id) if message.text == TEXT else str(message.text)
+
+
 def _is_staged(value: bytes) -> bool:
     return decode_run(value).state is RunState.STAGED
 
 
-class Clients:
-    """Some publishers, a collector for each mailbox, batches and consignments."""
+class SimulatedClients:
+    """Those who insist until they are answered."""
 
     def __init__(self, world: World, model: Model) -> None:
         self.world, self.model, self.random = world, model, world.random
-        self._numbers = 0
-
-    def start(self) -> None:
-        for recipient in RECIPIENTS:
-            self._begin(self._collecting(recipient))
-        for _ in range(2):
-            self._begin(self._publishing())
-        for number in range(2):
-            self._begin(self._batch(f"batch {number}"))
-            self._begin(self._consignment(f"consignment {number}"))
 
     def _begin(self, steps: Steps) -> None:
         def fail(error: RestanteError) -> None:
@@ -191,26 +213,50 @@ class Clients:
 
         self.world.later(self.random.uniform(0, 2), lambda: self.world.start(steps, None, lambda _: None, fail))
 
-    def _new(self, recipient: str, kind: str) -> Message:
-        self._numbers += 1
-        own = f"{kind}0000000-0000-7000-8000-{self._numbers:012}"
-        self.model.attempted[recipient].add(own)
-        return Message(recipient=recipient, text="x", id=own)
-
     def _insist(self, call: Call[Any], partition: int, until: float = 1e9) -> Steps:
         """Ask again until it is answered."""
+        began = self.world.now
         while True:
             try:
-                return (yield Ask(partition, call))
+                answer = yield Ask(partition, call)
             except Unavailable:
                 if self.world.now > until:
                     raise
                 yield Rest(self.random.uniform(0.05, 0.5))
+            else:
+                self.model.longest = max(self.model.longest, self.world.now - began)
+                return answer
 
     def _at_home(self, call: Call[Any], until: float = 1e9) -> Steps:
         home = home_of_call(call, PARTITIONS)
         assert home is not None
         return (yield from self._insist(call, home, until))
+
+
+class Clients(SimulatedClients):
+    """Some publishers, a collector for each mailbox, batches and consignments."""
+
+    def __init__(self, world: World, model: Model) -> None:
+        super().__init__(world, model)
+        self._numbers = 0
+        self.until = CHAOS + QUIET - 8
+        """When those who collect stop."""
+
+    def start(self, *, decided_at_home: bool = True) -> None:
+        for recipient in RECIPIENTS:
+            self._begin(self._collecting(recipient))
+        for _ in range(2):
+            self._begin(self._publishing())
+        self._begin(self._explaining())
+        for number in range(2 * decided_at_home):
+            self._begin(self._batch(f"batch {number}"))
+            self._begin(self._consignment(f"consignment {number}"))
+
+    def _new(self, recipient: str, kind: str) -> Message:
+        self._numbers += 1
+        own = f"{kind}0000000-0000-7000-8000-{self._numbers:012}"
+        self.model.attempted[recipient].add(own)
+        return Message(recipient=recipient, text=TEXT, id=own)
 
     def _send(self, messages: list[Message], batch: str | None = None) -> Steps:
         """Publish to one partition, until it is acknowledged or refused."""
@@ -222,24 +268,36 @@ class Clients:
             known.setdefault(str(message.id), (began, self.world.now))
 
     def _publishing(self) -> Steps:
-        while self.world.now < _CHAOS:
+        while self.world.now < CHAOS:
             recipient = self.random.choice(RECIPIENTS)
             yield from self._send([self._new(recipient, "a") for _ in range(self.random.randint(1, 3))])
             yield Rest(self.random.uniform(0, 1.5))
 
     def _collecting(self, recipient: str) -> Steps:
-        while self.world.now < _CHAOS + _QUIET - 8:
+        while self.world.now < self.until:
             asked_at = self.world.now
             found = yield from self._at_home(Peek(recipient))
             if not isinstance(found, BundleAnswer):
-                self.model.empty(recipient, asked_at)
-                yield Rest(self.random.uniform(0.3, 2) if asked_at < _CHAOS else 4)
+                self.model.empty(recipient, asked_at, found)
+                yield Rest(self.random.uniform(0.3, 2) if asked_at < CHAOS else 6)
                 continue
-            ids = [str(message.id) for message in to_messages(found.table)]
+            ids = [name_of(message) for message in to_messages(found.table)]
             self.model.leaving[recipient].update(ids)
             with suppress(BundleUnknown):  # asked again, it was dequeued before
                 yield from self._at_home(Dequeue(recipient, found.bundle_id))
             self.model.bundle(recipient, ids)
+
+    def _explaining(self) -> Steps:
+        """Asks why, all the time: the reason is true."""
+        while self.world.now < CHAOS:
+            recipient, asked_at = self.random.choice(RECIPIENTS), self.world.now
+            before = set(self.model.taken[recipient])
+            told = yield from self._at_home(Explain(recipient))
+            if told.reason is Reason.READY:
+                self.model.ready(recipient, before)
+            else:
+                self.model.empty(recipient, asked_at, told.reason)
+            yield Rest(self.random.uniform(0, 1.5))
 
     def _batch(self, key: str) -> Steps:
         """A batch with messages in several shards; a seal beside first messages in new shards; and some that are late."""
@@ -288,7 +346,7 @@ class Clients:
     def _shared(self) -> list[Message]:
         """Messages that both consignments stage, and others publish."""
         found = [
-            Message(recipient=name, text="x", id=f"e0000000-0000-7000-8000-{at:012}")
+            Message(recipient=name, text=TEXT, id=f"e0000000-0000-7000-8000-{at:012}")
             for at, name in enumerate(RECIPIENTS[:2])
         ]
         for message in found:
@@ -339,14 +397,3 @@ class Clients:
 
 def hash_of(key: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{key} {number}".encode(), digest_size=4).digest(), "big")
-
-
-def simulate(seed: int, *, troubles: float = 1.0) -> Model:
-    """Play one world to its end; `Broken` if a promise was."""
-    world = World(seed, troubles=troubles)
-    model = Model(world)
-    Clients(world, model).start()
-    world.later(_CHAOS, world.heal)
-    world.run(_CHAOS + _QUIET)
-    model.finish()
-    return model

@@ -1,8 +1,9 @@
 """Shards, simulated: the real hub, one thread, one store in memory, and a world in which everything goes wrong by a seed.
 
 Messages between shards and from clients are delayed, lost, repeated and overtaken; the network falls apart and heals; owners
-crash before and after any commit, or sleep longer than their lease and wake up believing that they own; clocks differ by
-an hour and run at slightly different speeds. Leases and fences are as the theory has them. A plain model is kept beside it.
+crash before and after any commit, or sleep longer than their lease and wake up believing that they own; shards are handed
+over in order, too, and one of them may move five times in a row; clocks differ by an hour and run at slightly different
+speeds. Leases and fences are as the theory has them. A plain model is kept beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import random
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
+from unittest.mock import patch
 
 from restante.calls.batches import SealBatch
 from restante.calls.call import Call
@@ -23,12 +25,16 @@ from restante.errors import NotOwner, RestanteError, Unavailable
 from restante.hub.batches import batches, part_calls
 from restante.hub.batches.batches import check_id
 from restante.hub.consignments import consignments, prepared, rounds
+from restante.hub.door import open_store
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Ask, Rest
 from restante.hub.engine.tasks import Tasks
+from restante.hub.groups.calls import PROCEDURES as GROUP_PROCEDURES
+from restante.hub.groups.members import end_leases, keeping_shard, renew_all
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.calls import publish_request
 from restante.model.access.access import EVERYTHING
 from restante.model.batches.batch_answers import Sealed
@@ -36,14 +42,22 @@ from restante.model.consignments.consignment import check_winners
 from restante.model.shards.ranges import Ranges, even_ranges, shard_of
 from restante.model.storage.changes import BlobKey, Buffer, Changes
 from restante.ports.carrier import Shard, Silent
-from restante.settings import Settings
+from restante.settings import GroupSettings, Settings
 from restante.stores.memory import MemoryStore
 
 PARTITIONS, SHARDS = 4, 3
-SETTINGS = Settings(partition_count=PARTITIONS, filing=False, housekeeping_seconds=0)
+HEARTBEAT = 1.0
+SETTINGS = Settings(
+    partition_count=PARTITIONS,
+    filing=False,
+    housekeeping_seconds=0,
+    groups=GroupSettings(heartbeat_seconds=HEARTBEAT, handover_seconds=4),
+)
 START = 1_790_000_000_000_000
 LEASE, MARGIN, BEAT = 3.0, 0.6, 1.0
 _TIMEOUT = 3.0
+_MOVES = 5
+_LET_GO_SECONDS = 0.6
 _DRIFT = 0.01
 _HOUR = 3_600_000_000
 
@@ -83,8 +97,25 @@ class InlineCommitter(Committer):
                 request.waiter(request)  # type: ignore[operator, misc]  # as `take` has set it
 
 
+class InlineThreads:
+    """In place of the threads that load partitions side by side: there is one thread."""
+
+    def __init__(self, _: int) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    map = staticmethod(map)
+
+
 class SimulatedHub(OpenHub):
     committer_kind = InlineCommitter
+
+    def __init__(self, store: OwnersStore, **given: Any) -> None:
+        with patch.object(open_store, "ThreadPoolExecutor", InlineThreads):
+            super().__init__(store, settings=SETTINGS, origins={}, **given)
 
     def _start_background(self) -> Tasks:
         return Tasks(self.core, ())
@@ -141,20 +172,25 @@ class Owner:
 
     def __init__(self, world: World, shard: int) -> None:
         self.world, self.shard, self.dead = world, shard, False
+        self.leaving = self.closed = False
+        """Whether it takes no more: it is handing its shard over; and whether it has, so that whoever comes is told so."""
+        self.busy = 0
+        """How many calls are under way here that ask others meanwhile."""
         self.asleep_until = 0.0
+        self._worked = world.now
         self._rate = 1 + world.random.uniform(-_DRIFT, _DRIFT)
         self._offset = world.random.randint(-_HOUR, _HOUR)
         self._renewed = self._local()
         world.leases[shard] = (self, 0)
         self.hub = SimulatedHub(
             OwnersStore(self),
-            settings=SETTINGS,
-            origins={},
             clock=self._clock,
             random=world.random.randbytes,
             shard=Shard(world.ranges()[shard], world, key=7),
         )
         self.core.memory(prepared.Prepared).look_again = 5_000_000
+        self.core.memory(GroupMemory).monotonic = self._local
+        renew_all(self.core)
         world.later(BEAT, self._renew)
         world.later(world.random.random(), self._work)
 
@@ -192,20 +228,43 @@ class Owner:
             return
 
         def work() -> Work:
+            if self.world.keeps_groups:
+                yield from self._keep_groups()
             yield from rounds.between_shards(self.core)
             yield from part_calls.between_shards(self.core)
             self.core.committer._drain()  # type: ignore[attr-defined]  # the one of the simulation
 
         def again(*_: object) -> None:
-            self.world.later(1.0, self._work)
+            self.world.later(1.0 if self.world.crashes else 2.5, self._work)
 
         self.world.start(work(), self, again, again)
 
+    def _keep_groups(self) -> Work:
+        """As the thread of groups does it: who stood still takes nobody for gone."""
+        if self.world.now - self._worked > 2.5 + HEARTBEAT:
+            renew_all(self.core)
+        self._worked = self.world.now
+        end_leases(self.core)
+        yield from keeping_shard(self.core)
+
+    def close(self) -> None:
+        """Let go of the shard, with all that was promised stored."""
+        self.hub.close()
+        self.closed = not self.dead
+        self.dead = True
+
     def answer(self, call: Call[Any], tell: Callable[[Any], None], refuse: Callable[[RestanteError], None]) -> None:
         """Carry a call out, and tell its answer, or its error."""
+        if self.leaving:
+            refuse(NotOwner("The shard is being handed over."))
+        else:
+            self.carry_out(call, tell, refuse)
+
+    def carry_out(self, call: Call[Any], tell: Callable[[Any], None], refuse: Callable[[RestanteError], None]) -> None:
         work = self._procedure(call)
         if work is not None:
-            self.world.start(work, self, tell, partial(self._refuse, refuse))
+            self.busy += 1
+            self.world.start(work, self, partial(self._end, tell), partial(self._end, partial(self._refuse, refuse)))
             return
         try:
             answer = self.hub.call(call)
@@ -213,6 +272,10 @@ class Owner:
             refuse(error)
         else:
             tell(answer)
+
+    def _end(self, how: Callable[[Any], None], what: Any) -> None:
+        self.busy -= 1
+        how(what)
 
     def _refuse(self, refuse: Callable[[RestanteError], None], error: RestanteError) -> None:
         """As the door of a hub does it: a refusal is told only by who still owns the shard."""
@@ -240,7 +303,8 @@ class Owner:
             case DiscardConsignment():
                 return _discarding(core, call)
             case _:
-                return None
+                begin = GROUP_PROCEDURES.get(type(call))
+                return None if begin is None else begin(core, call, EVERYTHING)
 
     def _publishing(self, call: Publish) -> Work:
         if call.batch is not None and part_calls.is_to_be_enlisted(self.core, check_id(call.batch)):
@@ -267,6 +331,9 @@ def _discarding(core: Core, call: DiscardConsignment) -> Work:
 
 class World:
     """Time, chance, the network and the owners of all shards."""
+
+    keeps_groups = False
+    """Whether somebody reads by group: else nobody asks about them."""
 
     def __init__(self, seed: int, *, troubles: float = 1.0) -> None:
         self.random = random.Random(seed)
@@ -334,6 +401,8 @@ class World:
         refuse: Callable[[RestanteError], None],
     ) -> None:
         if owner is not None and owner.dead:
+            if owner.closed:
+                refuse(Unavailable("The hub is closed."))
             return
         if owner is not None and owner.asleep_until > self.now:
             self.later(owner.asleep_until - self.now, partial(self._step, work, owner, go_on, tell, refuse))
@@ -350,12 +419,17 @@ class World:
         if isinstance(step, Rest):
             self.later(step.seconds, lambda: again(lambda: next(work), tell, refuse))
             return
-        self.ask(
-            step,
-            None if owner is None else owner.shard,
-            lambda answer: again(lambda: work.send(answer), tell, refuse),
-            lambda error: again(lambda: work.throw(error), tell, refuse),
-        )
+
+        def answered(answer: object) -> None:
+            again(lambda: work.send(answer), tell, refuse)
+
+        def refused(error: RestanteError) -> None:
+            again(lambda: work.throw(error), tell, refuse)
+
+        if owner is not None and step.partition in owner.core.owned:
+            self.later(0.0, lambda: owner.carry_out(step.call, answered, refused))  # Who asks itself, answers.
+        else:
+            self.ask(step, None if owner is None else owner.shard, answered, refused)
 
     def ask(
         self, step: Ask, asker: int | None, tell: Callable[[Any], None], refuse: Callable[[RestanteError], None]
@@ -368,9 +442,10 @@ class World:
                 how(what)
 
         def arrive() -> None:
-            owner = self._former.get(shard) if self.happens(0.2) else None
-            owner = owner if owner is not None and not owner.dead else self.owner(shard)
+            owner = self.reached(shard)
             if owner.dead:
+                if owner.closed:
+                    self._travel(shard, asker, partial(answered, refuse, NotOwner("The shard was handed over.")))
                 return
             if owner.asleep_until > self.now:
                 self.later(owner.asleep_until - self.now + 0.001, lambda: None if owner.dead else take(owner))
@@ -379,7 +454,7 @@ class World:
 
         def take(owner: Owner) -> None:
             def back(how: Callable[[Any], None], what: Any) -> None:
-                if not owner.dead:
+                if owner.closed or not owner.dead:
                     self._travel(shard, asker, partial(answered, how, what))
 
             owner.answer(step.call, partial(back, tell), partial(back, refuse))
@@ -387,12 +462,20 @@ class World:
         self._travel(asker, shard, arrive)
         self.later(_TIMEOUT, partial(answered, refuse, Silent("Nobody answered.")))
 
+    def reached(self, shard: int, former: float = 0.2) -> Owner:
+        """Whom a call reaches: now and then the former owner, of whom somebody knows no better."""
+        found = self._former.get(shard) if self.happens(former) else None
+        return found if found is not None and not found.dead else self.owner(shard)
+
+    def are_apart(self, one: int | None, other: int | None) -> bool:
+        return (one in self._apart) != (other in self._apart)
+
     def _travel(self, start: int | None, end: int | None, arrive: Callable[[], object]) -> None:
         if start == end:
             self.later(0.0, arrive)
             return
         for _ in range(1 + self.happens(self.repeats)):
-            if not self.happens(self.losses) and (start in self._apart) == (end in self._apart):
+            if not self.happens(self.losses) and not self.are_apart(start, end):
                 slow = self.random.uniform(0, 6) if self.happens(3 * self.losses) else 0.0
                 self.later(self.random.uniform(0.001, 0.03) + slow, arrive)
 
@@ -400,7 +483,7 @@ class World:
         """An owner crashes or falls asleep, or a shard is cut off from the others."""
         if not self.crashes:
             return
-        shard, what = self.random.randrange(SHARDS), self.random.randrange(4)
+        shard, what = self.random.randrange(SHARDS), self.random.randrange(5)
         owner = self.owner(shard)
         if what == 0:
             owner.crash()
@@ -409,7 +492,37 @@ class World:
         elif what == 2:
             self._apart = {shard}
             self.later(self.random.uniform(0.5, 5), self._apart.clear)
+        elif what == 3:
+            self.hand_over(shard)
         self.later(self.random.uniform(0.5, 4), self._trouble)
+
+    def move_on_and_on(self, shard: int, moves: int = _MOVES) -> None:
+        """A shard that moves again as soon as it has moved, while all is under way."""
+        if moves:
+            self.hand_over(shard)
+            self.later(self.random.uniform(0.3, 1.2), partial(self.move_on_and_on, shard, moves - 1))
+
+    def hand_over(self, shard: int) -> None:
+        """A planned move: the owner takes no more, ends what is under way, and lets go; then its heir takes the shard."""
+        owner = self.owner(shard)
+        if not owner.dead and owner.asleep_until <= self.now:
+            owner.leaving = True
+            self._let_go(owner, self.now + _LET_GO_SECONDS)
+
+    def _let_go(self, owner: Owner, until: float) -> None:
+        if owner.dead or self.owner(owner.shard) is not owner:
+            return
+        if owner.asleep_until > self.now or (owner.busy and self.now < until):
+            self.later(max(0.05, owner.asleep_until - self.now), partial(self._let_go, owner, until))
+            return
+        owner.close()
+        self.later(self.random.uniform(0, 0.2), partial(self._succeed, owner))
+
+    def _succeed(self, owner: Owner) -> None:
+        if self.owner(owner.shard) is owner:
+            self._former[owner.shard] = owner
+            with suppress(Unavailable):  # It crashed while it opened; the next one tries it.
+                Owner(self, owner.shard)
 
     def _watch(self, shard: int, seen: tuple[Owner, int] | None, since: float) -> None:
         """Whoever wants a shard must have seen the beat unchanged for the whole lease, by a clock of its own."""

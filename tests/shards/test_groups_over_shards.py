@@ -36,6 +36,7 @@ from restante.model.shards.group_parts import PartitionMove
 from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
 from tests.groups.group_world import GroupWorld
+from tests.hub.engines import FakeClock
 from tests.shards.world import PARTITIONS, Shards, names
 from tests.waiting import wait_until
 
@@ -129,6 +130,24 @@ def test_a_shard_that_missed_a_deletion_hears_of_it_and_a_late_word_of_the_group
         define(shards)
         again = shards.hubs[0].call(JoinGroup("g", "a"))
         assert again.partitions[FAR].generation > first.partitions[FAR].generation
+
+
+def test_a_late_word_that_there_are_no_groups_ends_none_that_was_made_since_whatever_the_clocks_said() -> None:
+    clock = FakeClock()
+    with Shards(2, clock=clock) as shards:
+        wait_until(lambda: any(isinstance(call, LearnGroups) for call in shards.carried), "home has told of its groups")
+        late = next(call for call in shards.carried if isinstance(call, LearnGroups))
+        assert late.whole
+        clock.advance(-3_600)
+        shards.reopen(0)
+        define(shards)
+        shards.hubs[1].call(late)
+        assert shards.hubs[1].call(ReadGroup("g")).group == "g"
+        shards.hubs[0].call(DeleteGroup("g"))
+        clock.advance(-3_600)
+        shards.reopen(0)
+        define(shards)
+        assert shards.hubs[1].call(ReadGroup("g")).group == "g"
 
 
 def test_a_group_begins_in_a_shard_when_that_hears_of_it() -> None:

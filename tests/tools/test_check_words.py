@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tools import check_words
-from tools.check_words import INSIDE, PLAIN, _texts_of, docstrings, found, shown_texts
+from tools.check_words import INSIDE, PLAIN, _texts_of, docstrings, found, nameless, shown_texts
 
 
 @pytest.mark.parametrize("text", ["Whoever asks.", "It tells all.", "Begin anew.", "Mend it.", "What is behind it."])
@@ -25,6 +25,13 @@ def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
     assert [line for text in _texts_of(tree) for line in found("tour.py", text, INSIDE)] == [
         "tour.py: 'mailbags' in “…Two mailbags were merged.…”"
     ]
+
+
+def test_docstrings_that_do_not_name_their_thing_are_found() -> None:
+    tree = ast.parse(
+        '"""Whether it holds."""\nSIZE = 1\n"""What it takes."""\ndef answer():\n    """The answer of it."""\n'
+    )
+    assert list(nameless(tree)) == [(3, "What it takes.")]
 
 
 def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ not answered goes again, in order, before anything new: the first alone, and the
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from restante.calls.call import Answer, Call
@@ -38,10 +39,15 @@ class _Asked:
     deadline: float
     doubtful: bool = False
     """Whether it may have been carried out."""
-    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[Any] | None = None
+    """Of a call that waits for its turn."""
+
+    @property
+    def waits(self) -> bool:
+        return self.answer is not None and not self.answer.done()
 
     def settle(self, answer: object, error: BaseException | None = None) -> None:
-        if not self.answer.done():
+        if self.answer is not None and not self.answer.done():
             if error is None:
                 self.answer.set_result(answer)
             else:
@@ -57,38 +63,54 @@ class _ShardOrder:
         self._line = lines.lines[shard]
         self._unanswered: dict[_Asked, None] = {}
         """In their order."""
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._idle = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
+        self._broken = False
+        """Whether something was lost since it was mended last."""
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def call(self, call: Call[Any], caller: Grant) -> Any:  # noqa: ANN401 - what the call answers
-        own = _Asked(call, caller, asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS)
+        loop = asyncio.get_running_loop()
+        own = _Asked(call, caller, loop.time() + SHARD_PATIENCE_SECONDS)
         self._unanswered[own] = None
-        if self._mending is None and self._line.is_open:
-            self._send(own)
-        else:
-            self._mend()
         try:
+            if self._mending is None and self._line.is_open:
+                try:
+                    return await self._carried(own)
+                except RestanteError as error:
+                    if not self._is_lost(own, error):
+                        raise
+                self._mend()
+            own.answer = loop.create_future()
+            if self._mending is None:
+                self._mend()
             return await own.answer
         finally:
             self._unanswered.pop(own, None)
 
-    def _send(self, own: _Asked) -> None:
-        """Ask without waiting. Tasks begin in the order in which they are made."""
-        task = asyncio.ensure_future(self._try(own))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    async def _carried(self, own: _Asked) -> Any:  # noqa: ANN401 - what the call answers
+        """Ask once, behind those before it."""
+        self._under_way += 1
+        try:
+            return await self._line.call(own.call, own.caller)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
 
-    async def _try(self, own: _Asked) -> None:
-        if await self._ask(own) is not None:
-            self._mend()
+    def _is_lost(self, own: _Asked, error: RestanteError) -> bool:
+        """Whether there was no answer."""
+        lost = self._lines.goes_on(error)
+        own.doubtful = own.doubtful or (lost and isinstance(error, OutcomeUnknown))
+        return lost
 
     async def _ask(self, own: _Asked) -> RestanteError | None:
-        """Ask once; gives why there is no answer, if there is none."""
+        """Ask for one that waits; gives why there is no answer, if there is none."""
         try:
-            own.settle(await self._line.call(own.call, own.caller))
+            own.settle(await self._carried(own))
         except RestanteError as error:
-            if self._lines.goes_on(error):
-                own.doubtful = own.doubtful or isinstance(error, OutcomeUnknown)
+            if self._is_lost(own, error):
                 return error
             own.settle(None, error)
         except Exception as error:  # noqa: BLE001  # the one who asked hears of it
@@ -96,26 +118,47 @@ class _ShardOrder:
         return None
 
     def _mend(self) -> None:
+        self._broken = True
         if self._mending is None:
             self._mending = asyncio.ensure_future(self._mended())
 
     async def _mended(self) -> None:
+        while self._broken:
+            self._broken = False
+            while self._under_way:
+                self._idle.clear()
+                await self._idle.wait()
+            await self._first_answered()
+            await self._all_sent()
+        self._mending = None
+
+    async def _first_answered(self) -> None:
+        """Ask for the first that waits, again and again; one whose time is over is given up."""
         loop, pause = asyncio.get_running_loop(), PAUSE_SECONDS
-        while self._under_way:
-            await asyncio.wait(tuple(self._under_way))
-        while (first := self._first()) is not None:
+        while (first := next(self._waiting(), None)) is not None:
             error = await self._ask(first)
             if error is None:
-                break
+                return
             if loop.time() + pause > first.deadline:
                 first.settle(None, self._lines.given_up(self._shard, error, doubtful=first.doubtful))
             else:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, PAUSE_MAX_SECONDS)
-        self._mending = None
-        for own in tuple(self._unanswered):
-            if not own.answer.done():
-                self._send(own)
 
-    def _first(self) -> _Asked | None:
-        return next((own for own in self._unanswered if not own.answer.done()), None)
+    async def _all_sent(self) -> None:
+        """Ask for all others, in order, those included that come meanwhile: nothing new is asked before they have left."""
+        sent: set[_Asked] = set()
+        while some := [own for own in self._waiting() if own not in sent]:
+            sent.update(some)
+            for own in some:
+                task = asyncio.ensure_future(self._sent(own))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+            await asyncio.sleep(0)  # Tasks begin in the order in which they were made.
+
+    async def _sent(self, own: _Asked) -> None:
+        if await self._ask(own) is not None:
+            self._mend()
+
+    def _waiting(self) -> Iterator[_Asked]:
+        return (own for own in tuple(self._unanswered) if own.waits)

@@ -85,7 +85,7 @@ class NodeMembership(Protocol):
         ...
 
     def appoint(self, shard: int, heir: str | None) -> bool:
-        """State who is to take a shard of this node when it lets go of it; False if the shard is not its own."""
+        """State who is to take a shard of this node when it lets go of it; False if the shard is not its own, or the heir is gone."""
         ...
 
     def tell(self, about: bytes) -> None:

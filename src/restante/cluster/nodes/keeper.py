@@ -176,6 +176,7 @@ class NodeKeeper:
 
     async def _round(self) -> None:
         membership = await self._entered()
+        changing = set(self._busy)
         survey = await asyncio.to_thread(membership.survey)
         silent = self._silent.among([row for row in survey.nodes if row.session != self.session], running_seconds())
         for node in silent:
@@ -187,7 +188,8 @@ class NodeKeeper:
         if silent:
             await self._nudge_all()  # The others take their share of what is free now.
         for row in survey.shards:
-            self._agree(membership, row)
+            if row.shard not in changing:  # What was read of those may be from before they were taken, or let go of.
+                self._agree(membership, row)
         self._await_legacies(membership, survey)
         self._take_shares(membership)
         self._move_one(membership)
@@ -208,6 +210,9 @@ class NodeKeeper:
             self._start(row.shard, self._close(row.shard, row.owner))
         elif row.owner == self.session and row.shard not in self._hosted:
             self._start(row.shard, asyncio.to_thread(membership.let_go, row.shard))
+        elif row.owner == self.session and row.heir is not None:
+            # It was stated, and the answer was lost: the move goes on.
+            self._start(row.shard, self._hand_over(membership, row.shard, row.heir))
 
     async def _entered(self) -> NodeMembership:
         """The place among the nodes. Who was taken for dead has lost all shards, and comes anew."""

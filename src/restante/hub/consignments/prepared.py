@@ -367,12 +367,14 @@ def _inquiring(core: Core, consignment: bytes, number: int, partitions: tuple[in
 
 
 def _plan_recorded(core: Core, consignment: bytes, partitions: Sequence[int], draft: RequestDraft) -> None:
-    """Home has the numbers: they are not asked for any more."""
+    """Home has the numbers: they are not asked for any more. What is not applied was prepared again, by a word that came late."""
     for partition in partitions:
         row = prepared_row(draft, partition, consignment)
         if row is not None and row.applied:
             draft.delete(partition, Space.PREPARED, consignment)
             draft.applies.append(partial(core.memory(Prepared).rows.pop, (partition, consignment), None))
+        else:
+            _let_go(core, draft, partition, consignment)
 
 
 def _looking_after(core: Core) -> Procedure[None]:

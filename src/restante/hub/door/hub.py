@@ -377,8 +377,10 @@ class OpenHub:
         return self._core.locate(recipient)
 
     def visible_sequence(self, recipient: str) -> int:
-        """The last number that may be seen in the partition of a recipient."""
-        return self._core.partitions[self._core.address(recipient).partition].counters.visible
+        """The last number that may be seen in the partition of a recipient; `NotOwner` if another may have gone on."""
+        visible = self._core.partitions[self._core.address(recipient).partition].counters.visible
+        self._core.store.require_owned()
+        return visible
 
     def pushing(self, take: Take) -> AbstractContextManager[None]:
         """While inside, `take` gets what each commit brought, in the committer's thread."""

@@ -6,13 +6,16 @@ drives many of them side by side, and decides what is answered when, or never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from restante.calls.call import Call
 from restante.errors import RestanteError, Unavailable
 from restante.hub.engine.core import Core
+from restante.hub.engine.functions import Functions
+from restante.model.access.access import Grant
 
 T = TypeVar("T")
 
@@ -44,6 +47,19 @@ class OwnAnswers:
 
 def _nobody(_: Call[Any]) -> object:
     raise Unavailable("The hub is being opened. Try again.")
+
+
+Procedures: TypeAlias = Mapping[type[Call[Any]], Callable[[Core, Any, Grant], Procedure[Any]]]
+"""Which procedure carries out which call, of those that ask other shards meanwhile."""
+
+
+def waiting(procedures: Procedures) -> Functions:
+    """The same as functions that wait."""
+    return {kind: partial(_run_one, begin) for kind, begin in procedures.items()}
+
+
+def _run_one(begin: Callable[[Core, Any, Grant], Procedure[T]], core: Core, call: Call[Any], caller: Grant) -> T:
+    return run(core, begin(core, call, caller))
 
 
 def run(core: Core, procedure: Procedure[T]) -> T:

@@ -19,25 +19,30 @@ from restante.calls.groups import (
 )
 from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, NoteWork, ReadPositions
 from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Procedures, waiting
 from restante.hub.groups import checkpoints, definitions, members, next_pages, shard_groups, status
 
+PROCEDURES: Procedures = {
+    DefineGroup: definitions.defining,
+    DeleteGroup: definitions.deleting,
+    PauseGroup: definitions.pausing,
+    ResumeGroup: definitions.resuming,
+    DropAction: definitions.dropping_action,
+    JoinGroup: members.joining,
+    LeaveGroup: members.leaving,
+    WriteCheckpoint: checkpoints.checkpointing,
+    ResetPosition: checkpoints.resetting,
+    NotePosition: checkpoints.noting_position,
+}
+
 FUNCTIONS: Functions = {
-    DefineGroup: definitions.define,
+    **waiting(PROCEDURES),
     ReadGroup: status.read_group,
     ListGroups: status.list_groups,
-    DeleteGroup: definitions.delete,
-    JoinGroup: members.join,
-    LeaveGroup: members.leave,
     SendHeartbeat: members.heartbeat,
     ReadNext: next_pages.read_next,
-    WriteCheckpoint: checkpoints.checkpoint,
-    ResetPosition: checkpoints.reset_position,
-    PauseGroup: definitions.pause,
-    ResumeGroup: definitions.resume,
-    DropAction: definitions.drop_action,
     LearnGroups: shard_groups.learn_groups,
     MovePartitions: shard_groups.move_partitions,
     ReadPositions: shard_groups.read_positions,
-    NotePosition: checkpoints.note_position,
     NoteWork: members.note_work,
 }

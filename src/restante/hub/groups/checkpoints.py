@@ -23,7 +23,7 @@ from restante.hub.groups.group_rows import (
     remember_position,
     ring_group,
 )
-from restante.hub.groups.home import carry_moves, know_holders
+from restante.hub.groups.home import carrying_moves, knowing_holders
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
@@ -39,10 +39,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = FeedWish(columns=("sequence_number", "at"))
 
 
-def checkpoint(core: Core, call: WriteCheckpoint, _: Grant) -> Checkpointed:
+def checkpointing(core: Core, call: WriteCheckpoint, _: Grant) -> Procedure[Checkpointed]:
     written = core.submit(checkpoint_request(core, call))
     if asks_home(core, call.release):
-        tell_home(core, call.group, call.partition, release=call.release)
+        yield from _telling_of(core, call.group, call.partition, release=call.release)
     return written
 
 
@@ -88,16 +88,20 @@ def asks_home(core: Core, release: bool | None) -> bool:  # noqa: FBT001
 
 def tell_home(core: Core, name: str, partition: int, *, release: bool | None) -> None:
     """After a commit in a shard. If home is silent, it is told later."""
+    run(core, _telling_of(core, name, partition, release=release))
+
+
+def _telling_of(core: Core, name: str, partition: int, *, release: bool | None) -> Procedure[None]:
     core.memory(GroupMemory).untold[name, partition] = release
-    tell_all_home(core)
+    yield from telling_home(core)
 
 
-def tell_all_home(core: Core) -> int:
-    """Gives how much there was to tell."""
+def telling_home(core: Core) -> Procedure[int]:
+    """All that home has not heard; gives how much there was to tell."""
     memory, told = core.memory(GroupMemory), 0
     for (name, partition), release in tuple(memory.untold.items()):
         try:
-            run(core, _telling_home(core, name, partition, release))
+            yield from _telling_one(core, name, partition, release)
         except GroupUnknown:
             pass  # It was deleted.
         except Unavailable:
@@ -107,19 +111,19 @@ def tell_all_home(core: Core) -> int:
     return told
 
 
-def _telling_home(core: Core, name: str, partition: int, release: bool | None) -> Procedure[None]:  # noqa: FBT001
+def _telling_one(core: Core, name: str, partition: int, release: bool | None) -> Procedure[None]:  # noqa: FBT001
     known = core.memory(GroupMemory).groups.get(name)
     if known is not None:
         placed = PlacedPosition(name, partition, known.positions[partition])
         yield Ask(GROUPS_HOME, NotePosition(placed, release))
 
 
-def note_position(core: Core, call: NotePosition, _: Grant) -> None:
+def noting_position(core: Core, call: NotePosition, _: Grant) -> Procedure[None]:
     """At the home of groups: a shard has written a position. If it is a release, the partition goes on."""
     core.require_owned(GROUPS_HOME)
-    know_holders(core)
+    yield from knowing_holders(core)
     core.commit(partial(_plan_note, core, call))
-    carry_moves(core, call.placed.name)
+    yield from carrying_moves(core, call.placed.name)
 
 
 def _plan_note(core: Core, call: NotePosition, draft: RequestDraft) -> None:
@@ -135,13 +139,13 @@ def _plan_note(core: Core, call: NotePosition, draft: RequestDraft) -> None:
         put_moved(core, draft, name, released(membership, {partition}))
 
 
-def reset_position(core: Core, call: ResetPosition, _: Grant) -> Checkpointed:
+def resetting(core: Core, call: ResetPosition, _: Grant) -> Procedure[Checkpointed]:
     name = check_group(call.group)
     check_partition(core, call.partition)
     find = _finder(core, call)
     written = core.commit(partial(_plan_reset, core, name, call.partition, find))
     if core.shard is not None:
-        tell_home(core, name, call.partition, release=False)
+        yield from _telling_of(core, name, call.partition, release=False)
     return written
 
 

@@ -10,9 +10,11 @@ from restante.calls.groups import DefineGroup, DeleteGroup, DropAction, PauseGro
 from restante.errors import Forbidden
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Procedure
 from restante.hub.groups.group_rows import (
     group_so_far,
     membership_so_far,
+    new_version,
     put_group,
     put_moved,
     row_so_far,
@@ -25,7 +27,7 @@ from restante.hub.groups.group_starts import (
     last_version,
     leave_group,
 )
-from restante.hub.groups.home import tell_shards
+from restante.hub.groups.home import telling_all
 from restante.hub.groups.status import group_status
 from restante.model.access.access import Grant
 from restante.model.groups.group import (
@@ -36,23 +38,23 @@ from restante.model.groups.group import (
     checked_wish,
     defined,
     group_key,
-    next_version,
     without_action,
 )
 from restante.model.groups.group_answers import GroupStatus
 from restante.model.groups.group_names import check_action, check_group
 from restante.model.groups.membership import without
+from restante.model.shards.group_parts import GroupCopy, encode_copy
 from restante.model.storage.changes import Space
 
 
-def define(core: Core, call: DefineGroup, caller: Grant) -> GroupStatus:
+def defining(core: Core, call: DefineGroup, caller: Grant) -> Procedure[GroupStatus]:
     if call.change and not caller.may_operate():
         raise Forbidden("To change the filter of a group takes the role operator.")
     wish = checked_wish(
         call.group, origins=call.origins, kinds=call.kinds, gone=call.gone, actions=call.actions, start=call.start
     )
     core.commit(partial(_plan_define, core, wish, change=call.change))
-    tell_shards(core, (wish.name,))
+    yield from telling_all(core, (wish.name,))
     return group_status(core, wish.name)
 
 
@@ -77,34 +79,37 @@ def _begin(core: Core, draft: RequestDraft, row: GroupRow) -> None:
         begin_partition(core, draft, partition, row)
 
 
-def delete(core: Core, call: DeleteGroup, _: Grant) -> None:
+def deleting(core: Core, call: DeleteGroup, _: Grant) -> Procedure[None]:
     name = check_group(call.group)
     version = core.commit(partial(_plan_delete, core, name))
-    tell_shards(core, (), ((name, version),))
+    yield from telling_all(core, (), ((name, version),))
 
 
 def _plan_delete(core: Core, name: str, draft: RequestDraft) -> int:
     """Gives a version that is higher than those of the group."""
     row, membership = group_so_far(core, draft, name), membership_so_far(core, draft, name)
     put_moved(core, draft, name, without(membership, [member.member_id for member in membership.members]))
-    for partition in range(core.deed.partition_count) if core.shard is None else ():
+    for partition in range(core.deed.partition_count) if core.shard is None else (GROUPS_HOME,):
         end_partition(core, draft, partition, name)
     draft.delete(GROUPS_HOME, Space.GROUP, group_key(name))
+    version = new_version(core, draft, row)
+    if core.shard is not None:
+        draft.put(GROUPS_HOME, Space.GROUP_COPY, group_key(name), encode_copy(GroupCopy(version, None)))
     leave_group(core, draft, name)
-    return next_version(row, core.clock())
+    return version
 
 
-def pause(core: Core, call: PauseGroup, _: Grant) -> None:
-    _set_paused(core, check_group(call.group), paused=True)
+def pausing(core: Core, call: PauseGroup, _: Grant) -> Procedure[None]:
+    yield from _setting_paused(core, check_group(call.group), paused=True)
 
 
-def resume(core: Core, call: ResumeGroup, _: Grant) -> None:
-    _set_paused(core, check_group(call.group), paused=False)
+def resuming(core: Core, call: ResumeGroup, _: Grant) -> Procedure[None]:
+    yield from _setting_paused(core, check_group(call.group), paused=False)
 
 
-def _set_paused(core: Core, name: str, *, paused: bool) -> None:
+def _setting_paused(core: Core, name: str, *, paused: bool) -> Procedure[None]:
     core.commit(partial(_plan_pause, core, name, paused=paused))
-    tell_shards(core, (name,))
+    yield from telling_all(core, (name,))
 
 
 def _plan_pause(core: Core, name: str, draft: RequestDraft, *, paused: bool) -> None:
@@ -113,10 +118,10 @@ def _plan_pause(core: Core, name: str, draft: RequestDraft, *, paused: bool) -> 
         put_group(core, draft, msgspec.structs.replace(row, paused=paused))
 
 
-def drop_action(core: Core, call: DropAction, _: Grant) -> None:
+def dropping_action(core: Core, call: DropAction, _: Grant) -> Procedure[None]:
     name = check_group(call.group)
     core.commit(partial(_plan_drop_action, core, name, check_action(call.action)))
-    tell_shards(core, (name,))
+    yield from telling_all(core, (name,))
 
 
 def _plan_drop_action(core: Core, name: str, action: str, draft: RequestDraft) -> None:

@@ -112,9 +112,17 @@ def position_so_far(core: Core, draft: RequestDraft, name: str, partition: int) 
 
 def put_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
     """A group that is known is this from now on."""
-    row = msgspec.structs.replace(row, version=next_version(row, core.clock()))
+    row = msgspec.structs.replace(row, version=new_version(core, draft, row))
     draft.put(GROUPS_HOME, Space.GROUP, group_key(row.name), encode_group(row))
     set_group(core, draft, row)
+
+
+def new_version(core: Core, draft: RequestDraft, row: GroupRow) -> int:
+    """For what is stored of a group with this commit, be it that it is deleted."""
+    home = core.memory(HomeMemory)
+    version = next_version(row, home.newest, core.clock())
+    draft.applies.append(partial(home.note_version, version))
+    return version
 
 
 def set_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:

@@ -14,7 +14,7 @@ from restante.calls.shards import LearnGroups, MovePartitions, ReadPositions
 from restante.errors import GroupUnknown, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.engine.procedures import Ask, Procedure, run
+from restante.hub.engine.procedures import Ask, Procedure
 from restante.hub.groups.group_rows import (
     GroupsSoFar,
     have_moved,
@@ -27,7 +27,7 @@ from restante.hub.groups.group_rows import (
 )
 from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory
-from restante.model.groups.group import GroupRow
+from restante.model.groups.group import GroupRow, whole_version
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import membership_of, settled
 from restante.model.groups.shares import NOBODY
@@ -48,11 +48,11 @@ def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[i
 # --- What groups are --------------------------------------------------------------------------------------------------
 
 
-def tell_shards(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> None:
+def telling_all(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[None]:
     """After a commit about groups: answered when all shards know. Who is silent is told later, and the caller tries again."""
     if core.shard is None:
         return
-    if run(core, telling(core, names, deleted)):
+    if (yield from telling(core, names, deleted)):
         core.memory(GroupMemory).wake.set()
         raise Unavailable("It is decided, and some shards have not heard of it yet. Send the same again.")
 
@@ -77,21 +77,23 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
 
 
 def _all_groups(core: Core) -> tuple[int, tuple[GroupRow, ...]]:
-    """All groups, and the time, as of one moment between two commits: what is made later has a version that is not lower.
+    """All groups, and the version as of which there are no others, as of one moment between two commits: a later group has a higher one.
 
     Otherwise a group whose commit was under way would be left out, and be older than the word that there is no such group.
+    The version goes by what is stored, and not by a clock: that of another home may be an hour behind.
     """
-    return core.clock(), tuple(own.row for own in core.memory(GroupMemory).groups.values())
+    version = whole_version(core.memory(HomeMemory).newest)
+    return version, tuple(own.row for own in core.memory(GroupMemory).groups.values())
 
 
 # --- Who has what -----------------------------------------------------------------------------------------------------
 
 
-def know_holders(core: Core) -> None:
+def knowing_holders(core: Core) -> Procedure[None]:
     """Before something is decided that depends on it."""
     if core.memory(HomeMemory).unknown:
-        run(core, telling(core))
-        run(core, asking(core))
+        yield from telling(core)
+        yield from asking(core)
         require_known(core)
 
 
@@ -173,10 +175,10 @@ def _agree(core: Core, draft: RequestDraft, name: str) -> None:
 # --- Moves ------------------------------------------------------------------------------------------------------------
 
 
-def carry_moves(core: Core, name: str) -> None:
+def carrying_moves(core: Core, name: str) -> Procedure[None]:
     """Have done what was decided, as far as it can be now; the thread goes on with the rest."""
     if core.shard is not None:
-        run(core, moving(core, name))
+        yield from moving(core, name)
         if core.memory(HomeMemory).due:
             core.memory(GroupMemory).wake.set()
 
@@ -257,16 +259,12 @@ def home_patience(core: Core) -> float | None:
     return None
 
 
-def keep_home(core: Core) -> int:
+def keeping_home(core: Core) -> Procedure[int]:
     """Ask what is to be asked; gives how many groups had something to be moved."""
     if core.memory(HomeMemory).unlearned:
-        run(core, telling(core))
-    run(core, asking(core))
-    return move_all(core)
-
-
-def move_all(core: Core) -> int:
+        yield from telling(core)
+    yield from asking(core)
     names = {name for name, _ in tuple(core.memory(HomeMemory).due)}
     for name in sorted(names):
-        run(core, moving(core, name))
+        yield from moving(core, name)
     return len(names)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from restante.errors import Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import gather_homes, load_groups
-from restante.model.groups.group import GROUPS_HOME
+from restante.model.groups.group import GROUPS_HOME, GroupRow
 from restante.model.groups.membership import GroupMember
+from restante.model.shards.group_parts import decode_copy
+from restante.model.storage.changes import Space
+from restante.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,12 @@ class HomeMemory:
     """Partitions of which it is not known since the hub was opened who has them."""
     unlearned: dict[int, int] = field(default_factory=dict)
     """Partitions whose shards may not know all groups as they are; the number says since which failure."""
+    newest: int = 0
+    """The highest version that a group has had, be it that it was deleted. Clocks of other homes may have been ahead."""
     _failures: Iterator[int] = field(default_factory=count)
+
+    def note_version(self, version: int) -> None:
+        self.newest = max(self.newest, version)
 
     def miss(self, partitions: Iterable[int]) -> None:
         """Note that the shards of these partitions may have missed something."""
@@ -73,12 +81,18 @@ def remember_groups(core: Core) -> None:
     memory = load_groups(core.store, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
     core.remember(memory)
     if is_home(core):
-        core.remember(_begin_home(core.deed.partition_count, has_groups=bool(memory.groups)))
+        rows = [own.row for own in memory.groups.values()]
+        core.remember(_begin_home(core.deed.partition_count, rows, _newest(core.store, rows)))
 
 
-def _begin_home(partition_count: int, *, has_groups: bool) -> HomeMemory:
+def _newest(store: Store, rows: Sequence[GroupRow]) -> int:
+    copies = [decode_copy(value) for _, value in store.scan(GROUPS_HOME, Space.GROUP_COPY)]
+    return max([0, *(row.version for row in rows), *(copy.version for copy in copies)])
+
+
+def _begin_home(partition_count: int, rows: Sequence[GroupRow], newest: int) -> HomeMemory:
     """Begin the home of a hub that was just opened: all is to be told, and who has what is to be asked."""
-    home = HomeMemory(unknown=set(range(partition_count)) if has_groups else set())
+    home = HomeMemory(unknown=set(range(partition_count)) if rows else set(), newest=newest)
     home.miss(range(partition_count))
     return home
 

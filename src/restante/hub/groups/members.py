@@ -21,8 +21,9 @@ from restante.calls.shards import NoteWork
 from restante.errors import InvalidRequest, MemberUnknown
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Procedure, run
 from restante.hub.engine.tasks import Task, guarded
-from restante.hub.groups.checkpoints import tell_all_home
+from restante.hub.groups.checkpoints import telling_home
 from restante.hub.groups.group_rows import (
     GroupsSoFar,
     LostMember,
@@ -32,7 +33,7 @@ from restante.hub.groups.group_rows import (
     position_so_far,
     put_moved,
 )
-from restante.hub.groups.home import carry_moves, home_patience, keep_home, know_holders
+from restante.hub.groups.home import carrying_moves, home_patience, keeping_home, knowing_holders
 from restante.hub.groups.home_memory import HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
 from restante.model.access.access import Grant
@@ -47,13 +48,13 @@ from restante.model.mailboxes.answers import moment
 _log = logging.getLogger(__name__)
 
 
-def join(core: Core, call: JoinGroup, _: Grant) -> Joined:
+def joining(core: Core, call: JoinGroup, _: Grant) -> Procedure[Joined]:
     name, member = check_group(call.group), check_member(call.member)
-    know_holders(core)
+    yield from knowing_holders(core)
     made = core.commit(partial(_plan_join, core, name, member))
     if core.shard is None:
         return made
-    carry_moves(core, name)
+    yield from carrying_moves(core, name)
     return msgspec.structs.replace(made, partitions=_carried(core, name, member_id_of(made.member_id)))
 
 
@@ -96,11 +97,11 @@ def assigned(partition: int, row: PositionRow) -> Assigned:
     return Assigned(partition=partition, generation=row.generation, position=row.position)
 
 
-def leave(core: Core, call: LeaveGroup, _: Grant) -> None:
+def leaving(core: Core, call: LeaveGroup, _: Grant) -> Procedure[None]:
     name, member_id = check_group(call.group), member_id_of(call.member_id)
-    know_holders(core)
+    yield from knowing_holders(core)
     core.commit(partial(_plan_leave, core, name, member_id))
-    carry_moves(core, name)
+    yield from carrying_moves(core, name)
 
 
 def _plan_leave(core: Core, name: str, member_id: bytes, draft: RequestDraft) -> None:
@@ -273,7 +274,12 @@ def _keep_leases(core: Core) -> None:
 
 def keep_shard(core: Core) -> int:
     """Do what shards have to say to one another about groups; gives how much there was."""
-    return tell_all_home(core) + (keep_home(core) if is_home(core) else 0)
+    return run(core, keeping_shard(core))
+
+
+def keeping_shard(core: Core) -> Procedure[int]:
+    told = yield from telling_home(core)
+    return told + ((yield from keeping_home(core)) if is_home(core) else 0)
 
 
 def renew_all(core: Core) -> None:

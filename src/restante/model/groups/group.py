@@ -134,8 +134,14 @@ def without_action(row: GroupRow, action: str) -> GroupRow:
     return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))
 
 
-def next_version(row: GroupRow, now: int) -> int:
-    return max(row.version + 1, now)
+def next_version(row: GroupRow, newest: int, now: int) -> int:
+    """Higher than every version before, whatever the clock says, and than the one as of which there was no such group."""
+    return max(row.version + 1, whole_version(newest) + 1, now)
+
+
+def whole_version(newest: int) -> int:
+    """The version as of which there are no other groups, where the newest has this one."""
+    return newest + 1
 
 
 def check_room(groups: int) -> None:

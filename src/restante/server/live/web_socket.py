@@ -70,7 +70,12 @@ def connect(
     connection = LiveConnection(recipient, line, queue, held, keeps_up=keeps_up, client=client)
     desk.post.join(connection)
     held.lost.add_done_callback(lambda _: desk.post.dismiss_unless_valid(connection))
-    visible = desk.hub.visible_sequence(recipient)
+    try:
+        visible = desk.hub.visible_sequence(recipient)
+    except Unavailable as error:
+        # Who no longer owns the mailbox does not know where it ends, and must not send anybody back.
+        desk.post.dismiss(connection, "failed", detail=error.message)
+        return connection
     after = exchange.integer("after") if after is None else after
     queue.last = visible if after is None else min(after, visible)
     connection.tell(encode_hub_frame(Connected(queue.last, client)))

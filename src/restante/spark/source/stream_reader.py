@@ -70,8 +70,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_not_behind(ends, read)
         bound = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         following = admitted(read, ends, bound)
-        if following == read:
-            # Spark asks again at once; a hub without news should not hear that hundreds of times a second.
+        if following == read and self._target is None:
+            # Spark asks again at once, but for a query that ends with what there is; a hub without news should not hear that
+            # hundreds of times a second.
             time.sleep(SPARK_IDLE_SECONDS)
         return _offset(following)
 

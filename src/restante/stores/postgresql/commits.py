@@ -274,9 +274,9 @@ class FencedCommits:
             self._stop("The connection to PostgreSQL was lost while the store was taken. Open the hub again.")
 
 
-def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int, int, bytes]]:
+def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int, int, memoryview]]:
     """The rows of a blob. An empty one has a row, too."""
-    content = b"".join(parts)
+    content = memoryview(b"".join(parts))
     cuts = range(0, max(len(content), 1), PART_BYTES)
     return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
 

@@ -135,7 +135,11 @@ def let_go(session: Session, owner: str, shards: Sequence[int]) -> None:
 
 
 def appoint(session: Session, owner: str, shard: int, heir: str | None) -> bool:
-    return session.execute(_APPOINT, (heir, shard, owner)).rowcount > 0
+    """State an heir that lives; the lock keeps others from ending its session meanwhile. Nobody could take what a dead one is to have."""
+    with session.transaction():
+        if heir is not None and session.execute(_LIVING, (heir,)).fetchone() is None:
+            return False
+        return session.execute(_APPOINT, (heir, shard, owner)).rowcount > 0
 
 
 def cut_shards(session: Session, firsts: Sequence[int], fence: int) -> None:

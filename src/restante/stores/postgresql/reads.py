@@ -19,7 +19,8 @@ _SCAN = "SELECT key, value FROM restante_entries WHERE partition = %b AND space 
 _BLOB_SIZE = "SELECT size FROM restante_blobs WHERE partition = %b AND number = %b AND part = 0"
 _BLOBS = "SELECT number FROM restante_blobs WHERE partition = %b AND part = 0 ORDER BY number"
 _SLICE = f"""
-SELECT size, CASE WHEN part >= %b THEN substring(
+SELECT size, CASE WHEN part * {PART_BYTES}::bigint >= %b AND (part + 1) * {PART_BYTES}::bigint <= %b THEN data
+WHEN part >= %b THEN substring(
     data FROM greatest(%b::bigint - part * {PART_BYTES}::bigint, 0)::integer + 1
     FOR greatest(least(%b::bigint - part * {PART_BYTES}::bigint, {PART_BYTES})
         - greatest(%b::bigint - part * {PART_BYTES}::bigint, 0), 0)::integer) END
@@ -68,7 +69,7 @@ class StoreReads:
     def read_blob(self, blob: BlobKey, offset: int, length: int) -> bytes:
         first, end = offset // PART_BYTES, offset + length
         last = max(end - 1, 0) // PART_BYTES
-        rows = self._rows(_SLICE, (first, offset, end, offset, *blob, first, last))
+        rows = self._rows(_SLICE, (offset, end, first, offset, end, offset, *blob, first, last))
         if not rows:
             raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is missing.")
         content = b"".join(data for _, data in rows if data is not None)

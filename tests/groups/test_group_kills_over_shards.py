@@ -1,0 +1,216 @@
+"""A group over the processes of several shards and doors, which are killed under load, and members with them.
+
+Every change is handled at least once, in order under each generation; a position is never ahead of what was handled; and when
+the trouble ends, nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import restante
+from restante.client.surface import sync
+from restante.errors import RestanteError
+from restante.model.groups.group_answers import GroupStatus
+from restante.model.publishing.message import Message
+from tests.cluster.test_processes import Served, served
+from tests.crash.campaign import LONG
+from tests.groups.group_world import numbers_in
+
+HEARTBEAT = 0.5
+KILLS = 40 if LONG else 6
+MEMBERS = 3
+PATIENCE = 120.0
+GROUP = "work"
+
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_000 if LONG else 290)]
+
+
+class MemberProcesses:
+    """Members of the group, each a process, which joins again whatever ended it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder, self._count = url, folder, 0
+        self._running: list[subprocess.Popen[bytes]] = []
+        folder.mkdir()
+
+    def start(self) -> None:
+        self._count += 1
+        place = self._folder / f"m{self._count}"
+        arguments = ("-m", "tests.groups.member_child", self._url, GROUP, place.name, str(place), "insistent")
+        self._running.append(subprocess.Popen([sys.executable, *arguments]))
+
+    def kill_one(self, chance: random.Random) -> None:
+        member = chance.choice(self._running)
+        member.kill()
+        member.wait()
+        self._running.remove(member)
+        self.start()
+
+    def close(self) -> None:
+        for member in self._running:
+            member.kill()
+            member.wait()
+
+    def handled(self) -> dict[tuple[int, int], list[int]]:
+        """By partition and generation, what was handled, in order."""
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for path in sorted(self._folder.iterdir()):
+            for line in path.read_text().splitlines():
+                partition, generation, number = map(int, line.split())
+                found[partition, generation].append(number)
+        return found
+
+
+class InsistentPublisher(threading.Thread):
+    """Publishes until it is told to end; what is not answered goes again."""
+
+    def __init__(self, hub: sync.Hub) -> None:
+        super().__init__(daemon=True)
+        self.ending = threading.Event()
+        self.stored = 0
+        self._hub = hub
+
+    def has_stored(self, count: int) -> bool:
+        return self.stored >= count
+
+    def run(self) -> None:
+        chance = random.Random(7)
+        while not self.ending.wait(0.02):
+            chosen = [chance.randrange(500) for _ in range(6)]
+            messages = [
+                Message(recipient=f"r{own}", kind="k", id=f"{self.stored}-{n}", data=b"x")
+                for n, own in enumerate(chosen)
+            ]
+            insist(partial(self._hub.producer.send, messages))
+            self.stored += len(messages)
+
+
+def insist(deed: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            deed()
+        except RestanteError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setenv("RESTANTE_GROUPS__HEARTBEAT_SECONDS", str(HEARTBEAT))
+    monkeypatch.setenv("RESTANTE_GROUPS__HANDOVER_SECONDS", "3")
+    with served(tmp_path / "data", "--shards", "3", "--doors", "2") as running:
+        yield running
+
+
+@pytest.fixture
+def members(running: Served, tmp_path: Path) -> Iterator[MemberProcesses]:
+    made = MemberProcesses(running.url, tmp_path / "handled")
+    yield made
+    made.close()
+
+
+def test_whatever_is_killed_each_change_is_handled_and_no_position_is_ahead_of_it(
+    running: Served, members: MemberProcesses
+) -> None:
+    chance = random.Random(23)
+    with restante.connect(running.url) as hub:
+        publisher = InsistentPublisher(hub)
+        for _ in range(MEMBERS):
+            members.start()
+        publisher.start()
+        wait_until(lambda: holders(hub) >= 2, "members share")
+        for number in range(KILLS):
+            if number % 3 == 2:
+                members.kill_one(chance)
+            else:
+                kill_process(running, number // 3 * 2 + number % 3)
+            wait_until(partial(publisher.has_stored, publisher.stored + 30), "publishing goes on")
+            wait_until(lambda: holders(hub) >= 1, "somebody reads")
+            check_positions(hub, members)
+        publisher.ending.set()
+        publisher.join(PATIENCE)
+        assert not publisher.is_alive()
+        wait_until(lambda: lag(hub) == 0, "all is handled")
+        check_positions(hub, members)
+        wanted = wanted_numbers(hub)
+    check_handled(members.handled(), wanted)
+    assert sum(map(len, wanted.values())) == publisher.stored, "nothing was stored twice"
+
+
+def kill_process(running: Served, turn: int) -> None:
+    """A shard or a door: one after the other, as they were started."""
+    children = running.children()
+    with suppress(ProcessLookupError):
+        os.kill(children[turn % len(children)], signal.SIGKILL)
+
+
+def status(hub: sync.Hub) -> GroupStatus | None:
+    """None while somebody is away."""
+    try:
+        return hub.group(GROUP).status()
+    except RestanteError:
+        return None
+
+
+def holders(hub: sync.Hub) -> int:
+    found = status(hub)
+    return 0 if found is None else len({own.member_id for own in found.partitions if own.member_id is not None})
+
+
+def lag(hub: sync.Hub) -> int:
+    found = status(hub)
+    return -1 if found is None else found.lag
+
+
+def wait_until(fulfilled: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not fulfilled():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def check_positions(hub: sync.Hub, members: MemberProcesses) -> None:
+    """Positions first, then what was handled: what is done with by then was handled before."""
+    found = status(hub)
+    if found is None:
+        return
+    handled: dict[int, set[int]] = defaultdict(set)
+    for (partition, _), numbers in members.handled().items():
+        handled[partition].update(numbers)
+    for own in found.partitions:
+        ahead = set(range(1, own.position + 1)) - handled[own.partition]
+        assert not ahead, f"partition {own.partition} is at {own.position}, and {sorted(ahead)[:5]} was not handled"
+
+
+def wanted_numbers(hub: sync.Hub) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    with hub.feed(kinds=["k"]) as feed:
+        for page in feed:
+            found[page.partition] += numbers_in(page.table)
+    return found
+
+
+def check_handled(handled: dict[tuple[int, int], list[int]], wanted: dict[int, list[int]]) -> None:
+    for (partition, generation), numbers in handled.items():
+        assert numbers == sorted(set(numbers)), f"partition {partition}, generation {generation}: in order, none twice"
+    for partition, numbers in wanted.items():
+        seen = {number for (own, _), found in handled.items() if own == partition for number in found}
+        assert set(numbers) <= seen, f"partition {partition}: every change is handled"
