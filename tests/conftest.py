@@ -121,6 +121,8 @@ _LONG = frozenset(
         "crash/test_kills_postgresql.py",
         "feed/test_readers.py",
         "groups/test_group_kills.py",
+        "groups/test_group_kills_over_shards.py",
+        "nodes/test_kills_nodes.py",
         "work/test_worker_kills.py",
     }
 )

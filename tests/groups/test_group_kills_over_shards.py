@@ -30,7 +30,7 @@ from tests.cluster.test_processes import Served, served
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
 
-HEARTBEAT = 0.5
+HEARTBEAT = 2.0
 KILLS = 40 if LONG else 6
 MEMBERS = 3
 PATIENCE = 120.0
@@ -87,6 +87,11 @@ class InsistentPublisher(threading.Thread):
     def has_stored(self, count: int) -> bool:
         return self.stored >= count
 
+    def finish(self) -> None:
+        self.ending.set()
+        self.join(PATIENCE)
+        assert not self.is_alive(), "publishing goes on"
+
     def run(self) -> None:
         chance = random.Random(7)
         while not self.ending.wait(0.02):
@@ -130,29 +135,39 @@ def members(running: Served, tmp_path: Path) -> Iterator[MemberProcesses]:
 def test_whatever_is_killed_each_change_is_handled_and_no_position_is_ahead_of_it(
     running: Served, members: MemberProcesses
 ) -> None:
-    chance = random.Random(23)
     with restante.connect(running.url) as hub:
         publisher = InsistentPublisher(hub)
         for _ in range(MEMBERS):
             members.start()
         publisher.start()
-        wait_until(lambda: holders(hub) >= 2, "members share")
-        for number in range(KILLS):
-            if number % 3 == 2:
-                members.kill_one(chance)
-            else:
-                kill_process(running, number // 3 * 2 + number % 3)
-            wait_until(partial(publisher.has_stored, publisher.stored + 30), "publishing goes on")
-            wait_until(lambda: holders(hub) >= 1, "somebody reads")
-            check_positions(hub, members)
-        publisher.ending.set()
-        publisher.join(PATIENCE)
-        assert not publisher.is_alive()
+        try:
+            seen = kill_often(running, hub, members, publisher)
+        finally:
+            publisher.finish()
         wait_until(lambda: lag(hub) == 0, "all is handled")
-        check_positions(hub, members)
+        seen.append(looked(hub, members))
         wanted = wanted_numbers(hub)
     check_handled(members.handled(), wanted)
+    for positions, handled in seen:
+        check_positions(positions, handled, wanted)
     assert sum(map(len, wanted.values())) == publisher.stored, "nothing was stored twice"
+
+
+def kill_often(
+    running: Served, hub: sync.Hub, members: MemberProcesses, publisher: InsistentPublisher
+) -> list[tuple[dict[int, int], dict[int, set[int]]]]:
+    """Shards, doors and members in turn; gives how far the group was after each kill, and what was handled by then."""
+    chance, seen = random.Random(23), []
+    wait_until(lambda: holders(hub) >= 2, "members share")
+    for number in range(KILLS):
+        if number % 3 == 2:
+            members.kill_one(chance)
+        else:
+            kill_process(running, number // 3 * 2 + number % 3)
+        wait_until(partial(publisher.has_stored, publisher.stored + 30), "publishing goes on")
+        wait_until(lambda: holders(hub) >= 1, "somebody reads")
+        seen.append(looked(hub, members))
+    return seen
 
 
 def kill_process(running: Served, turn: int) -> None:
@@ -187,17 +202,20 @@ def wait_until(fulfilled: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def check_positions(hub: sync.Hub, members: MemberProcesses) -> None:
-    """Positions first, then what was handled: what is done with by then was handled before."""
+def looked(hub: sync.Hub, members: MemberProcesses) -> tuple[dict[int, int], dict[int, set[int]]]:
+    """Positions first, then what was handled: what was done with by then was handled before."""
     found = status(hub)
-    if found is None:
-        return
+    positions = {} if found is None else {own.partition: own.position for own in found.partitions}
     handled: dict[int, set[int]] = defaultdict(set)
     for (partition, _), numbers in members.handled().items():
         handled[partition].update(numbers)
-    for own in found.partitions:
-        ahead = set(range(1, own.position + 1)) - handled[own.partition]
-        assert not ahead, f"partition {own.partition} is at {own.position}, and {sorted(ahead)[:5]} was not handled"
+    return positions, handled
+
+
+def check_positions(positions: dict[int, int], handled: dict[int, set[int]], wanted: dict[int, list[int]]) -> None:
+    for partition, position in positions.items():
+        ahead = {number for number in wanted[partition] if number <= position} - handled[partition]
+        assert not ahead, f"partition {partition} is at {position}, and {sorted(ahead)[:5]} was not handled"
 
 
 def wanted_numbers(hub: sync.Hub) -> dict[int, list[int]]:

@@ -119,12 +119,19 @@ class Follower(Insistent):
         super().__init__(address)
         self.recipient = recipient
         self.seen: list[str] = []
+        self._after = 0
 
     def once(self, hub: Hub) -> None:
-        for message in hub.recipient(self.recipient).live(after=0):
+        """Where nobody has answered yet, a client gives up after a while: this one goes on."""
+        self.answered(lambda: self._follow(hub))
+
+    def _follow(self, hub: Hub) -> None:
+        for message in hub.recipient(self.recipient).live(after=self._after):
             self.seen.append(message.id or "")
+            self._after = message.sequence_number or 0
             if message.id == f"{self.recipient}-end":
                 self.ending.set()
+            if self.ending.is_set():
                 return
 
 
@@ -233,7 +240,7 @@ class NodeLoad:
         names = [f"line-{number}" for number in range(lines)]
         self.publishers = [Publisher(address, name) for name in names]
         self.collectors = [Collector(address, name) for name in names]
-        self.followers = [Follower(address, names[0])]
+        self.followers = [Follower(address, name) for name in names[:2]]
         self.bound = [Collector(address, f"bound-{number}") for number in range(bound)]
         self.notices = Collector(address, "notices")
         self.batches = BatchMaker(address, self.bound, "notices")

@@ -19,7 +19,7 @@ from tests.nodes.simulated_nodes import SHARDS, NodeWorld
 from tests.profiles import by_profile
 
 BLOCK = 10
-SEEDS = by_profile(dev=50, ci=200)
+SEEDS = by_profile(dev=30, ci=200)
 MUTANT_SEEDS = 100
 CHAOS, QUIET, REST = 30.0, 20.0, 10.0
 SUCCEEDED_SECONDS = 5.0

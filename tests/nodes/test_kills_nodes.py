@@ -17,7 +17,8 @@ from tests.nodes.node_load import NodeLoad, Prober
 from tests.nodes.node_processes import PARTITIONS, SHARDS, NodeCluster, NodeProcess, wait_for
 
 pytestmark = pytest.mark.timeout(7_200 if LONG else 900)
-ROUNDS = 500 if LONG else 20
+ROUNDS, PARTS = (500, 20) if LONG else (20, 4)
+"""So many things happen to nodes, in so many campaigns, which workers share."""
 
 
 @pytest.fixture
@@ -75,14 +76,14 @@ EVENTS: tuple[Callable[[NodeCluster, NodeProcess], None], ...] = (
 )
 
 
-def test_whatever_happens_to_nodes_nothing_is_lost_or_doubled(cluster: NodeCluster) -> None:
-    generator = random.Random(23)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whatever_happens_to_nodes_nothing_is_lost_or_doubled(cluster: NodeCluster, part: int) -> None:
+    generator, rounds = random.Random(23 + part), ROUNDS // PARTS
     load = NodeLoad(cluster.address)
     try:
         load.wait_for_more()
-        for number in range(ROUNDS):
-            event = EVENTS[number % len(EVENTS)] if number < len(EVENTS) else generator.choice(EVENTS)
-            event(cluster, generator.choice(cluster.nodes))
+        for number in range(part * rounds, (part + 1) * rounds):
+            EVENTS[number % len(EVENTS)](cluster, generator.choice(cluster.nodes))
             load.wait_for_more()
         load.finish()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from restante.ports.store import Store
 from restante.stores.postgresql import PostgresqlNode, PostgresqlStore, schema
 from restante.stores.postgresql.store import ShardStore
 from restante.testing.store_contract import StoreContract
+from tests.nodes.simulated_nodes import NodeTables
 from tests.postgresql_server import DoubtfulProxy, schema_address
 from tests.profiles import by_profile
 
@@ -172,6 +174,54 @@ def test_who_was_to_inherit_and_died_keeps_nobody_waiting(enter: Callable[..., P
     store.close()
     bob.close()
     taken(ada, 1).close()
+
+
+def test_who_has_just_died_is_no_heir(enter: Callable[..., PostgresqlNode]) -> None:
+    """Else nobody could take the shard: it would be left to an heir that never comes."""
+    ada, bob, eve = enter("a"), enter("b"), enter("c")
+    store = taken(ada, 1)
+    bob.close()
+    assert not ada.appoint(1, bob.session)
+    store.close()
+    taken(eve, 1).close()
+
+
+def test_simulated_rows_of_nodes_are_those_of_the_database(enter: Callable[..., PostgresqlNode]) -> None:
+    """The simulation of nodes goes by a table of its own: whatever is done, the database comes to the same."""
+    chance, tables, nodes = random.Random(7), NodeTables(), list[PostgresqlNode]()
+    tables.shards = tables.shards[: len(FIRSTS)]
+    held: dict[tuple[str, int], ShardStore] = {}
+    for number in range(60):
+        what, shard = (
+            chance.choice(["enter", "take", "let go", "appoint", "appoint nobody", "leave"]),
+            chance.randrange(3),
+        )
+        if what == "enter" or not nodes:
+            nodes.append(enter(f"n{number}"))
+            tables.enter(nodes[-1].session, f"n{number}", b"")
+            continue
+        node, heir = chance.choice(nodes), chance.choice(nodes)
+        if what == "take":
+            store = node.take(shard)
+            assert (store is None) == (tables.take(shard, node.session) is None)
+            if store is not None:
+                held[node.session, shard] = store
+        elif what == "let go" and (own := held.pop((node.session, shard), None)) is not None:
+            own.close()
+            tables.let_go(shard, node.session)
+        elif what.startswith("appoint"):
+            chosen = heir.session if what == "appoint" else None
+            assert node.appoint(shard, chosen) == tables.appoint(shard, node.session, chosen)
+        elif what == "leave" and len(nodes) > 2:
+            for place in [place for place in held if place[0] == node.session]:
+                held.pop(place).close()
+                tables.let_go(place[1], node.session)
+            nodes.remove(node)
+            node.close()
+            tables.leave(node.session)
+        real, known = nodes[0].survey(), tables.survey()
+        assert [row.session for row in real.nodes] == [row.session for row in known.nodes]
+        assert [(row.owner, row.heir) for row in real.shards] == [(row.owner, row.heir) for row in known.shards]
 
 
 def test_the_shards_of_a_silent_node_are_free_and_it_stores_nothing_more(

@@ -40,7 +40,7 @@ class _Asked:
     doubtful: bool = False
     """Whether it may have been carried out."""
     answer: asyncio.Future[Any] | None = None
-    """Of a call that waits for its turn."""
+    """The future answer to a call that waits for its turn."""
 
     @property
     def waits(self) -> bool:
