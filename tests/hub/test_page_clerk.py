@@ -21,6 +21,7 @@ from restante.calls.removal import Erase
 from restante.errors import DataDamaged
 from restante.hub.door.hub import OpenHub
 from restante.model.feed.feed_answers import FeedWish
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.outside.filing_clerk import FilingClerk
 from restante.outside.page_clerk import PageClerk
 from restante.settings import Settings
@@ -94,7 +95,8 @@ def begin(hub: OpenHub, clerk: FilingClerk) -> None:
 
 def read_alone(hub: OpenHub, limit: int = 100_000) -> pa.Table:
     """The same, by the hub itself."""
-    pages = pages_of(hub.core.clerk)  # type: ignore[arg-type] - the hub of these tests has this clerk
+    assert isinstance(hub.core.clerk, FilingClerk)
+    pages = pages_of(hub.core.clerk)
     closed, pages._process.closed = pages._process.closed, True
     before = pages.answers
     try:
@@ -122,7 +124,8 @@ def test_the_process_reads_what_the_hub_would(hub: OpenHub, clerk: FilingClerk, 
 def test_a_choice_of_columns_and_changes_between(hub: OpenHub, clerk: FilingClerk) -> None:
     send(hub, 0)
     bundle = hub.call(Peek("r5"))
-    hub.call(Dequeue("r5", bundle.bundle_id))  # type: ignore[union-attr] - there is mail
+    assert isinstance(bundle, BundleAnswer)
+    hub.call(Dequeue("r5", bundle.bundle_id))
     send(hub, ROWS)
     begin(hub, clerk)
     assert rows_of(read(hub, 5_000)) == rows_of(read_alone(hub, 5_000))

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
+from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.errors import NotOwner, Unavailable
 from restante.model.shards.ranges import even_ranges
@@ -322,12 +323,14 @@ class SimulatedNode:
         """When the renewal was sent that is looked at now."""
         self._rate = 1 + world.random.uniform(-_DRIFT, _DRIFT)
         self._offset = world.random.uniform(0, 1e6)
-        self.seats = ShardSeats(even_ranges(PARTITIONS, SHARDS), b"")
+        self.seats = ShardSeats(even_ranges(PARTITIONS, SHARDS), PeerTrust(b""))
         about = NodeAbout(url=name, peer=name, version="0", formats=(8,), settings="", since=0)
         self.loop = SimulatedLoop(self)
         with world.at(self):
             asyncio._set_running_loop(self.loop)
-            self.keeper = NodeKeeper(partial(SimulatedMembership, self), SimulatedHost(self), self.seats, about, b"")
+            self.keeper = NodeKeeper(
+                partial(SimulatedMembership, self), SimulatedHost(self), self.seats, about, PeerTrust(b"")
+            )
             asyncio._set_running_loop(None)
         self.running = self.begin(self.keeper.run())
 
