@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -58,7 +59,7 @@ def pages_of(clerk: FilingClerk) -> PageClerk:
 
 def send(hub: OpenHub, first: int, count: int = ROWS) -> None:
     numbers = range(first, first + count)
-    columns = {
+    columns: dict[str, Any] = {
         "recipient": [f"r{number % 97}" for number in numbers],
         "data": pa.array([b"%d" % number * 20 for number in numbers], pa.binary()),
         "properties": pa.array([[("n", str(number))] for number in numbers], pa.map_(pa.string(), pa.string())),

@@ -37,6 +37,9 @@ _LOOP_BODY_BYTES = 32 * 1024
 """A longer body is read in a thread."""
 
 
+_LAST_TURNS = 3
+
+
 class CallServer:
     """Listens on the path of a socket until it is closed."""
 
@@ -56,10 +59,13 @@ class CallServer:
             os.umask(before)
 
     async def close(self) -> None:
+        """Cut all connections, those too that were just accepted and are made in the next turns of the event loop."""
         if self._server is not None:
             self._server.close()
-        for connection in tuple(self._connections):
-            connection.abort()
+        for _ in range(_LAST_TURNS):
+            for connection in tuple(self._connections):
+                connection.abort()
+            await asyncio.sleep(0)
         self._path.unlink(missing_ok=True)
 
 
