@@ -51,11 +51,13 @@ def small_tour(recipients: int) -> Any:
     return tour("--messages", "30", "--recipients", str(recipients), "--json")
 
 
+@pytest.mark.wire
 def test_a_tour_on_several_processes_goes_as_on_one() -> None:
     result = tour("--messages", "600", "--recipients", "30", "--shards", "2", "--doors", "1", "--json")
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.wire
 def test_a_tour_that_is_ended_by_a_signal_ends_its_processes(tmp_path: Path) -> None:
     port = free_port()
     options = ("--data", str(tmp_path / "data"), "--port", str(port), "--shards", "2", "--messages", "5000000")

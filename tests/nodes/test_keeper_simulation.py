@@ -186,9 +186,13 @@ MUTANTS: dict[str, tuple[object, str, Callable[..., Any], int]] = {
     "what the store says is not agreed with": (NodeKeeper, "_agree", _nothing, 2),
     "shards move without need": (keeper, "next_move", _restless, 0),
 }
+_DEAR = {"a lease counts from when its renewal was answered"}
+"""It is missed in a late world only: tried in the tier over the wire."""
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(name, marks=pytest.mark.wire) if name in _DEAR else name for name in MUTANTS]
+)
 def test_a_rule_of_nodes_that_is_taken_away_is_missed(
     mutant: str, worlds: Callable[..., NodeWorld], monkeypatch: pytest.MonkeyPatch
 ) -> None:

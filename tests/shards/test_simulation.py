@@ -50,6 +50,7 @@ def test_a_world_without_troubles_delivers_everything() -> None:
     assert [answered for _, answered in model.consignments.values()] == [True, True]
 
 
+@pytest.mark.wire
 def test_a_seed_is_the_same_world_in_every_process() -> None:
     """Also where texts hash otherwise."""
     code = "from tests.shards.simulated_worlds import Part, simulate; print(simulate(7, parts=set(Part)).taken)"
