@@ -10,6 +10,7 @@ transaction that brings a file in forgets its life and adds a new one.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -27,6 +28,7 @@ STEP_BYTES = 256 * KIB
 """Files are made longer in such steps, by zeros that are flushed ahead of the records."""
 _STEPS_MAX = 8
 """A file that has become long is made longer by as much again, but by no more than so many steps."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SPARE_MAX = 2
 _LIVES = 2
 _PREFIX = "log-"
@@ -171,7 +173,7 @@ class LogFile:
     def append(self, record: bytes) -> None:
         end = self._end + len(record)
         if end > self._size:
-            self._lengthen(end + max(self._step_bytes, min(self._size, _STEPS_MAX * self._step_bytes)))
+            self._make_room(end)
         try:
             _write(self._descriptor, record, self._end)
         except OSError:
@@ -197,6 +199,18 @@ class LogFile:
         # If it fails, the next start removes it: its records are in the database.
         with suppress(OSError):
             self._path.unlink()
+
+    def _make_room(self, end: int) -> None:
+        """Make the file longer than `end`: by as much again, or, on a disk that is nearly full, by one step."""
+        more = min(self._size, _STEPS_MAX * self._step_bytes)
+        if more > self._step_bytes:
+            try:
+                self._lengthen(end + more)
+                return
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+        self._lengthen(end + self._step_bytes)
 
     def _lengthen(self, size: int) -> None:
         try:
