@@ -176,16 +176,21 @@ def _consignments(series: dict[str, Any], path: Path) -> Path:
     """The plot of what a commit costs by its size, and how long others take meanwhile."""
     figure, panels = plt.subplots(1, len(CONSIGNMENT_SERIES), figsize=(9, 3.2), layout="constrained")
     for axes, (name, label, unit) in zip(panels, CONSIGNMENT_SERIES, strict=True):
-        for what, points in series[name].items():
-            sizes, values = zip(*points, strict=True)
-            axes.plot(sizes, [value * unit for value in values], marker="o", markersize=3, label=what)
-        axes.set_xlabel("messages of the consignment")
-        axes.set_title(label, fontsize=9)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(_short))
-        axes.legend(frameon=False, fontsize=6)
+        _plot_by_size(axes, label, unit, series[name], "messages of the consignment")
     return _save(figure, panels, path)
+
+
+def _plot_by_size(axes: Any, label: str, unit: float, series: dict[str, Any], sizes: str) -> None:
+    """Draw one panel: values, in another unit, by a size that goes over magnitudes."""
+    for what, points in series.items():
+        places, values = zip(*points, strict=True)
+        axes.plot(places, [value * unit for value in values], marker="o", markersize=3, label=what)
+    axes.set_xlabel(sizes)
+    axes.set_title(label, fontsize=9)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(_short))
+    axes.legend(frameon=False, fontsize=6)
 
 
 def _growth(workloads: dict[str, Any], path: Path) -> Path:
@@ -210,15 +215,8 @@ def _room(series: dict[str, Any], path: Path) -> Path:
     """The plot of what opening, memory and calls take, by how much is stored."""
     figure, panels = plt.subplots(1, len(ROOM_PANELS), figsize=(9, 3), layout="constrained")
     for axes, (label, unit, names) in zip(panels, ROOM_PANELS, strict=True):
-        for what, points in (pair for name in names for pair in series[name].items()):
-            places, values = zip(*points, strict=True)
-            axes.plot(places, [value * unit for value in values], marker="o", markersize=3, label=what)
-        axes.set_xlabel("messages stored")
-        axes.set_title(label, fontsize=9)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(_short))
-        axes.legend(frameon=False, fontsize=6)
+        shown = {what: points for name in names for what, points in series[name].items()}
+        _plot_by_size(axes, label, unit, shown, "messages stored")
     return _save(figure, panels, path)
 
 

@@ -118,7 +118,11 @@ def native_producer(library: Any, settings: Mapping[str, Any]) -> int:  # noqa: 
 
 
 def _hear(_handle: int, level: int, facility: bytes, text: bytes) -> None:
-    _log.log(logging.WARNING if level <= _WARNING else logging.INFO, "%s: %s", facility.decode(), text.decode())
+    _log.log(
+        logging.WARNING if level <= _WARNING else logging.INFO,
+        "%s: %s",
+        *(part.decode(errors="replace") for part in (facility, text)),
+    )
 
 
 _LOG_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)(_hear)
