@@ -13,9 +13,8 @@ import typer
 from restante.calls.groups import DeleteGroup, ListGroups, PauseGroup, ReadGroup, ResetPosition, ResumeGroup
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, print_answer, print_found, table_of
+from restante.cli.shared.output import gathered, listing, output, print_answer, print_found, print_more, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 

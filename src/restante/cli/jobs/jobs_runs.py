@@ -11,9 +11,8 @@ import typer
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.output import gathered, listing, print_answer, print_more
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted, duration
 

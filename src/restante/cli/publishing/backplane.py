@@ -18,9 +18,8 @@ from restante.calls.backplane import (
 )
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer, print_found
+from restante.cli.shared.output import gathered, listing, print_answer, print_found, print_more
 from restante.cli.shared.plain import say
 from restante.errors import FaultyMessages, InvalidRequest, RestanteError
 from restante.model.backplane.backplane_answers import RefusedRecord
