@@ -65,5 +65,5 @@ class ShardService(Service):
         try:
             await super().run(started)
         finally:
-            await self._calls.close()
+            self._calls.close()
             self._carrier.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -76,3 +77,12 @@ class Format(Enum):
 def is_meant(question: str, *, yes: bool) -> bool:
     """Asks on standard error, unless --yes was said; no is the end of the command."""
     return yes or typer.confirm(question, abort=True, err=True)
+
+
+def carried_out(verb: str, done: str, what: str, carry_out: Callable[[], object], *, dry_run: bool, yes: bool) -> str:
+    """Have something done that is meant, and tell it in a sentence; of a dry run, tell what would be done."""
+    if dry_run:
+        return f"Would {verb.lower()} {what}."
+    if is_meant(f"{verb} {what}?", yes=yes):
+        carry_out()
+    return f"{done} {what}."
