@@ -19,7 +19,7 @@ from restante.ports.content import OriginPort
 from restante.server.serve import ServedPlace, Service
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
-from restante.stores.sqlite.privacy import make_folder
+from restante.stores.sqlite.data_folder import make_folder
 
 
 class ShardService(Service):

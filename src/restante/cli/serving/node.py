@@ -42,7 +42,7 @@ def serve_node(
     from restante.process_memory import spare_the_collector
     from restante.server.access.gate import gate_of
     from restante.server.serve import allow_connections, listening_socket, loop_factory
-    from restante.stores.sqlite.privacy import make_folder
+    from restante.stores.sqlite.data_folder import make_folder
 
     make_folder(folder)
     gate_of(settings.server, folder, insecure=insecure)
