@@ -44,7 +44,6 @@ _ID_BYTES = 16
 _ENLISTED_BYTES = _ID_BYTES + 2
 
 
-_ID_BYTES = 16
 _DECIDED = (RoundPhase.DECIDED, RoundPhase.RECORDED)
 
 

@@ -16,7 +16,6 @@ T = TypeVar("T")
 
 OwnWays: TypeAlias = Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]]
 """A table from the type of a call to the function of the asynchronous link that carries it out in the event loop, or waits there."""
-T = TypeVar("T")
 
 
 class Threads(Protocol):

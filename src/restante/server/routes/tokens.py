@@ -24,11 +24,9 @@ from restante.server.route_table import Route
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _Names = tuple[str, ...]
 _Roles = tuple[Role, ...]
-
-
 _EVERYBODY = frozenset(Role)
 _OPERATOR = frozenset({Role.OPERATOR})
-_ROLES = frozenset({Role.RECIPIENT})
+_RECIPIENT = frozenset({Role.RECIPIENT})
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,14 +148,6 @@ def _kept(desk: Desk) -> TokenFile:
     return kept
 
 
-ROUTES = (
-    Route("GET", "/v1/whoami", whoami, _EVERYBODY),
-    Route("GET", "/v1/tokens", tokens, _OPERATOR, frozenset({"limit", "after"})),
-    Route("POST", "/v1/tokens", make_token, _OPERATOR),
-    Route("DELETE", "/v1/tokens/{token}", revoke, _OPERATOR),
-)
-
-
 class TicketBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The purpose of the ticket."""
 
@@ -176,10 +166,16 @@ class TicketAnswer(msgspec.Struct, frozen=True):
 async def make_ticket(desk: Desk, exchange: Exchange) -> None:
     body = await read_request(desk, exchange, TicketBody)
     desk.hub.call(PartitionOf(body.recipient))  # It refuses what no recipient can be called.
-    check_role(exchange.grant, _ROLES, body.recipient)
+    check_role(exchange.grant, _RECIPIENT, body.recipient)
     expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
     answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)
-    await exchange.json(201, answer, headers=((b"cache-control", b"no-store"),))
+    await exchange.json(201, answer, headers=_NO_STORE)
 
 
-ROUTES = (Route("POST", "/v1/tickets", make_ticket, _ROLES),)
+ROUTES = (
+    Route("POST", "/v1/tickets", make_ticket, _RECIPIENT),
+    Route("GET", "/v1/whoami", whoami, _EVERYBODY),
+    Route("GET", "/v1/tokens", tokens, _OPERATOR, frozenset({"limit", "after"})),
+    Route("POST", "/v1/tokens", make_token, _OPERATOR),
+    Route("DELETE", "/v1/tokens/{token}", revoke, _OPERATOR),
+)
