@@ -14,8 +14,11 @@ import pytest
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
+from tests.profiles import by_profile
+
 TESTS_MAX = 8
-"""A unit has so many neighbouring tests of one file at most; those of a group (`xdist_group`) are one unit."""
+"""In the tier for people, a unit has so many neighbouring tests of one file at most; in the others, where a test may take
+minutes, one. Those of a group (`xdist_group`) are one unit."""
 _LOOKED_AT_BY_OPTION = ("durations", "xmlpath")
 """Options that want to know of each phase of each test."""
 
@@ -30,14 +33,15 @@ class UnitScheduling(LoadGroupScheduling):
 
     def schedule(self) -> None:
         if self.collection is None:
-            self._units = dict(units_of(next(iter(self.registered_collections.values())), super()._split_scope))
+            names = next(iter(self.registered_collections.values()))
+            self._units = dict(units_of(names, super()._split_scope, by_profile(dev=TESTS_MAX, ci=1)))
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
         return self._units[nodeid]
 
 
-def units_of(names: Iterable[str], group_of: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def units_of(names: Iterable[str], group_of: Callable[[str], str], most: int) -> Iterator[tuple[str, str]]:
     """The unit of each test: its group, or its file with the number of the unit in it."""
     seen = Counter[str]()
     for name in names:
@@ -45,7 +49,7 @@ def units_of(names: Iterable[str], group_of: Callable[[str], str]) -> Iterator[t
         if group != name:
             yield name, group
         else:
-            yield name, f"{file} {seen[file] // TESTS_MAX}"
+            yield name, f"{file} {seen[file] // most}"
             seen[file] += 1
 
 
