@@ -23,7 +23,7 @@ _LOOKED_AT_BY_OPTION = ("durations", "xmlpath")
 """Options that want to know of each phase of each test."""
 
 
-class UnitScheduling(LoadGroupScheduling):
+class UnitScheduling(LoadGroupScheduling):  # type: ignore[misc]  # untyped
     """Gives out units of neighbouring tests, so that what a module makes once is made in few workers."""
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
