@@ -81,6 +81,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.usefixtures("own_java")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_stream_ends_in_good_order_when_it_is_interrupted(tables: str, number: signal.Signals) -> None:
     with program("jobs", "run", "ticking", "--tables", tables, "--json", "--spark", "spark.master=local[1]") as process:
@@ -93,6 +94,7 @@ def test_a_stream_ends_in_good_order_when_it_is_interrupted(tables: str, number:
     assert json.loads(shown)["figures"] == {"ticked": "until it was stopped"}
 
 
+@pytest.mark.usefixtures("own_java")
 def test_jobs_are_served_until_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "jobs.toml"
     path.write_text(
