@@ -12,21 +12,13 @@ from pyspark.sql import SparkSession
 from restante.spark.sessions.start import session
 from tests.spark.driving import Drivers
 from tests.spark.served import HubHere, HubProcess, SparkHub
+from tests.spark.small_spark import SMALL
 
 PREFIX = f"{Path(__file__).parent}{os.sep}"
 GROUPS = {"spark": "spark", "own_java": "spark-programs"}
 """From a fixture that starts Java to the group of its tests: each group runs in one process, beside the other."""
 SECONDS_MAX = 900
 """Of a test: what Spark compiles when it does something for the first time can take long on a machine that is busy."""
-SMALL = {
-    "spark.driver.memory": "1g",
-    # Tests have few rows each: most of what the compilers of Java and Spark would make is never used twice.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # With so few rows there is nothing to adapt to, and each step of a query would be planned anew.
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are looked at
