@@ -25,13 +25,13 @@ ANSWER = struct.Struct("<QQ")
 """How many bytes the directory of the parcel has, 0 if it failed; and how many lie beside the body."""
 MODULE = "restante.outside.bulk_process"
 _KEPT_BYTES = 16 * MIB
-"""So much of the memory for bodies is kept for the next one."""
+"""The bytes of memory that are kept for the next body."""
 _FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(PackedParcel)
 
 
-class Task(msgspec.Struct, frozen=True, array_like=True):
+class BulkTask(msgspec.Struct, frozen=True, array_like=True):
     """A body that is to be laid out, in memory that the process has by this descriptor."""
 
     descriptor: int
@@ -71,7 +71,7 @@ class BulkClerk:
         memory = self._memory
         _write(memory, body)
         try:
-            write_frame(line.fileno(), _encoder.encode(Task(memory, len(body), terms)))
+            write_frame(line.fileno(), _encoder.encode(BulkTask(memory, len(body), terms)))
             wait_for_answer(line)
             return _answered(line, body)
         finally:

@@ -16,7 +16,7 @@ from restante.model.publishing.arrival import arrive, group, mailbags, places
 from restante.model.publishing.bulk_parcel import BulkParcel, Packing, packed
 from restante.model.publishing.message import MessageColumns
 from restante.model.storage.changes import Buffer
-from restante.outside.bulk_clerk import ANSWER, Task
+from restante.outside.bulk_clerk import ANSWER, BulkTask
 from restante.outside.helper_frames import answer_all
 from restante.ports.clerk import BulkTerms
 from restante.wire.incoming.incoming_arrow import decode_arrow
@@ -24,7 +24,7 @@ from restante.wire.incoming.incoming_arrow import decode_arrow
 _NICENESS = 5
 _FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 _PARTS_PER_WRITE = 1000
-_decoder = msgspec.msgpack.Decoder(Task)
+_decoder = msgspec.msgpack.Decoder(BulkTask)
 _FAILED = ANSWER.pack(0, 0)
 
 

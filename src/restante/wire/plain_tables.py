@@ -19,7 +19,7 @@ from restante.model.mailboxes.outtake import id_column
 from restante.wire.publish_json import Making
 
 _CHUNKS_MAX = 64
-"""What lies in more pieces is brought together first."""
+"""Tables in more pieces go through the rules, which bring them together."""
 _NAMES = frozenset({"recipient", "origin", "kind", "document_type", "media_type"})
 """Texts that are the same in many rows: each goes once."""
 _KNOWN = _NAMES | {"id", "data"}

@@ -15,7 +15,7 @@ from restante.model.publishing.few_or_many import Few, Many, UndecodedBody
 from restante.ports.clerk import BulkTerms
 
 _BYTES_MIN = 256 * KIB
-"""What is smaller is laid out here as quickly as it is handed over."""
+"""Smaller bodies are laid out here as quickly as they are handed over."""
 _BUSY_COMMITS_PER_SECOND = 50
 _LOOK_SECONDS = 0.2
 _STALE_SECONDS = 2.0

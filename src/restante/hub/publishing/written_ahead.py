@@ -15,7 +15,7 @@ from restante.hub.publishing.publish_request import LaidOut, PublishRequest
 from restante.limits import KIB
 
 _AHEAD_BYTES_MIN = 256 * KIB
-"""What is smaller lies in the record of its commit."""
+"""Smaller mailbags lie in the record of their commit."""
 
 
 @contextmanager

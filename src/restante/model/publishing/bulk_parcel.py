@@ -44,7 +44,7 @@ class BulkParcel:
     published_at: int
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class BytePlace(msgspec.Struct, frozen=True, array_like=True):
     """Where bytes lie: in the body, or in what goes beside it."""
 
     in_body: bool
@@ -56,13 +56,13 @@ class PackedSegment(msgspec.Struct, frozen=True, array_like=True):
     group: int
     rows: int
     length: int
-    parts: list[Place]
+    parts: list[BytePlace]
 
 
 class PackedParcel(msgspec.Struct, frozen=True, array_like=True):
     """The directory of a parcel: where each of its columns lies."""
 
-    columns: list[Place]
+    columns: list[BytePlace]
     partitions: list[int]
     borders: list[int]
     segments: list[PackedSegment]
@@ -78,19 +78,19 @@ class Packing:
         self.parts: list[Buffer] = []
         self.size = 0
 
-    def put(self, content: Buffer | NDArray[Any]) -> Place:
+    def put(self, content: Buffer | NDArray[Any]) -> BytePlace:
         view = np.ascontiguousarray(content).view(np.uint8).data if isinstance(content, np.ndarray) else content
         flat = memoryview(view).cast("B")
         if not len(flat):
-            return Place(False, 0, 0)
+            return BytePlace(False, 0, 0)
         address = pa.py_buffer(flat).address
         if self._first <= address and address + len(flat) <= self._last:
-            return Place(True, address - self._first, len(flat))
+            return BytePlace(True, address - self._first, len(flat))
         start = self.size
         padding = -len(flat) % _ALIGNED
         self.parts += [flat, bytes(padding)] if padding else [flat]
         self.size += len(flat) + padding
-        return Place(False, start, len(flat))
+        return BytePlace(False, start, len(flat))
 
 
 def packed(parcel: BulkParcel, packing: Packing) -> PackedParcel:
@@ -106,7 +106,7 @@ def unpacked(directory: PackedParcel, body: Buffer, beside: Buffer) -> BulkParce
     """The parcel, whose bytes stay where they are."""
     sources = memoryview(beside).cast("B"), memoryview(body).cast("B")
 
-    def view(place: Place) -> memoryview:
+    def view(place: BytePlace) -> memoryview:
         return sources[place.in_body][place.start : place.start + place.length]
 
     contents = map(view, directory.columns)
