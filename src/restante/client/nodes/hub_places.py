@@ -18,6 +18,7 @@ from restante.client.transport.address import HubAddress, address_of
 from restante.client.transport.exchange import Failure, HttpRequest, Reply, Response
 from restante.errors import InvalidRequest
 from restante.model.shards.node_answers import NodeMap, NodeState, ShardState
+from restante.model.storage.changes import Buffer
 from restante.wire.media import JSON
 
 _REQUESTS_BEFORE = 16
@@ -103,7 +104,7 @@ class HubPlaces:
             self._look_at, self._looked_at = now + _REFRESH_SECONDS, now
             return True
 
-    def place_for(self, path: str, body: bytes | None = None) -> HubAddress:
+    def place_for(self, path: str, body: Buffer | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
             owner = self._owner_for(path) if path != _PUBLISH or body is None else self._owner_of_all(body)
@@ -165,7 +166,7 @@ class HubPlaces:
         home = home_of_path(path, len(self._owners))
         return None if home is None else self._owners[home]
 
-    def _owner_of_all(self, body: bytes) -> HubAddress | None:
+    def _owner_of_all(self, body: Buffer) -> HubAddress | None:
         """The owner of all recipients of a small publish; None if there are several, which any node shares out."""
         if len(body) > _BODY_BYTES_MAX or body[:1] != b"{":
             return None

@@ -47,7 +47,7 @@ def may_share(call: Publish) -> bool:
 
 def joint_send(encoded: EncodedPublish) -> JointCall | None:
     """A send as it stands among others; None if it is no JSON."""
-    return JointCall(encoded.body, len(encoded.body)) if encoded.content_type == JSON else None
+    return JointCall(bytes(encoded.body), len(encoded.body)) if encoded.content_type == JSON else None
 
 
 def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:
