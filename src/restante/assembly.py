@@ -21,6 +21,7 @@ from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
+from restante.hub.engine.opening_rows import BlobsAhead
 from restante.hub.engine.partitions import create_deed, load_deed
 from restante.limits import SHARED_PARTITIONS
 from restante.model.shards.ranges import Ranges, even_ranges
@@ -148,10 +149,11 @@ def open_hub(
     backplane: Backplane | None = None,
     shard: Shard | None = None,
     clerk: Clerk | None = None,
+    ahead: BlobsAhead | None = None,
 ) -> OpenHub:
     """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
 
-    With a `shard` it has some of the partitions, and others have the rest.
+    With a `shard` it has some of the partitions, and others have the rest; `ahead` was read of these before.
     """
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
@@ -169,6 +171,7 @@ def open_hub(
             backplane=open_backplane(known) if backplane is None else backplane,
             shard=shard,
             clerk=clerk,
+            ahead=ahead,
         )
     except BaseException:
         chosen.close()

@@ -22,6 +22,7 @@ import msgspec
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
+from restante.hub.engine.opening_rows import BlobsAhead
 from restante.outside.filing_clerk import FilingClerk
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane
@@ -84,6 +85,7 @@ class Service(HttpServer):
         places: Mapping[KeyPath, str] | None = None,
         place: ServedPlace | None = None,
         backplane: Backplane | None = None,
+        ahead: BlobsAhead | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
         home = path if place is None else place.home
@@ -102,6 +104,7 @@ class Service(HttpServer):
                 shard=shard,
                 backplane=backplane,
                 clerk=_clerk(settings) if store is None else None,
+                ahead=ahead,
             )
         except BaseException:
             if bound is not None:

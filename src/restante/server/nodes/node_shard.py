@@ -15,9 +15,12 @@ import msgspec
 from restante.backplanes.lent import LentBackplane
 from restante.cluster.call_server import CallAnswers
 from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.keeper import Look
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.open_store import look_ahead
 from restante.hub.engine.health_sources import Measure
+from restante.hub.engine.opening_rows import BlobsAhead
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
 from restante.ports.backplane import Backplane
@@ -49,12 +52,14 @@ class NodeShard(Service):
         places: Mapping[KeyPath, str],
         measure: Measure,
         backplane: Backplane | None = None,
+        ahead: BlobsAhead | None = None,
     ) -> None:
         super().__init__(
             None,
             settings,
             insecure=True,
             store=store,
+            ahead=ahead,
             places=places,
             place=ServedPlace(None, url, home, shard),
             backplane=None if backplane is None else LentBackplane(backplane),
@@ -125,6 +130,11 @@ def _unlike(seats: ShardSeats) -> Iterator[Reading]:
     yield flag("unlike_settings", reason if others else None)
 
 
+def _look_ahead(partitions: range, look: Look) -> BlobsAhead:
+    with look() as store:
+        return look_ahead(store, partitions)
+
+
 class NodeShardHost:
     """Opens the shards of a node, in threads."""
 
@@ -151,7 +161,10 @@ class NodeShardHost:
         )
         self._carrier = carrier
 
-    async def open(self, partitions: range, store: Store) -> NodeShard:
-        hosted = await asyncio.to_thread(self._made, store, Shard(partitions, self._carrier))
+    async def look_ahead(self, partitions: range, look: Look) -> BlobsAhead:
+        return await asyncio.to_thread(_look_ahead, partitions, look)
+
+    async def open(self, partitions: range, store: Store, ahead: BlobsAhead | None) -> NodeShard:
+        hosted = await asyncio.to_thread(self._made, store, Shard(partitions, self._carrier), ahead=ahead)
         await hosted.begin()
         return hosted
