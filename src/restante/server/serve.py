@@ -135,9 +135,12 @@ class Service(HttpServer):
             for task in (*keeping, rates, post, passes):
                 task.cancel()
             await asyncio.wait((post, passes))
-            await self.desk.link.thread(self.desk.health.close)
-            await self.desk.link.close()
+            await self._close_hub()
             _log.info("ended")
+
+    async def _close_hub(self) -> None:
+        await self.desk.link.thread(self.desk.health.close)
+        await self.desk.link.close()
 
     async def _begin_health(self) -> None:
         """The server answers already. It is announced when its health is known, unless that takes long."""

@@ -29,7 +29,7 @@ from restante.ports.store import Store, StoreReader
 
 _log = logging.getLogger("restante.cluster")
 _LOOK_SECONDS = 0.5
-_SOON_SECONDS = 0.05
+_SOON_SECONDS = 0.02
 _AGAIN_SECONDS = 1.0
 """After a shard could not be opened; and for which a free one is left to whom it is due."""
 _OPENED_AT_ONCE = 4

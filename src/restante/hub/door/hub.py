@@ -217,22 +217,28 @@ class OpenHub:
 
     def close(self) -> None:
         """Finish what is under way, and let go of the store."""
-        if self._core.closing.is_set():
+        core = self._core
+        if core.closing.is_set():
             return
-        self._core.closing.set()
-        self._core.bell.ring_all()
-        self._background.close()
+        core.closing.set()
+        core.bell.ring_all()
+        moves = core.shard is not None and core.store.shared
+        if moves:
+            self._background.wake()  # The next owner may wait: it goes on with what these are about to do.
+        else:
+            self._background.close()
         try:
-            filing.drop_unreachable(self._core)
-            scrub.scrub(self._core)
+            filing.drop_unreachable(core)
+            if not moves:
+                scrub.scrub(core)
         except (Unavailable, DataDamaged):
             pass  # what is left is dropped, or scrubbed, when the store is opened again
         finally:
-            self._core.committer.close()
-            self._core.store.close()
-            self._core.clerk.close()
-            backplane_calls.end(self._core)
-            counters = self._core.memory(BatchMemory).counters
+            core.committer.close()
+            core.store.close()
+            core.clerk.close()
+            backplane_calls.end(core)
+            counters = core.memory(BatchMemory).counters
             if counters is not None:
                 counters.close()
 

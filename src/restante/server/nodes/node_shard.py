@@ -117,6 +117,11 @@ class NodeShard(Service):
         """Nobody waits for the first round: those who look, ask a door."""
         self.desk.health.begin()
 
+    async def _close_hub(self) -> None:
+        """The next owner waits for the hub to let go, and for nothing else."""
+        self.desk.health.leave()
+        await self.desk.link.close()
+
     def _request_protocol(self) -> asyncio.Protocol:
         return self.connection(config=self.server.config, server_state=self.server.server_state, app_state={})
 

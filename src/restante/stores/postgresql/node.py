@@ -19,6 +19,7 @@ from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import LEASE_SECONDS, Lease
 from restante.stores.postgresql.leases import session_name
 from restante.stores.postgresql.moment import BEGIN_READING, PostgresqlMoment
+from restante.stores.postgresql.parts import PartsBeside
 from restante.stores.postgresql.schema import Session, make_tables
 from restante.stores.postgresql.sessions import ReadSessions, connect, connect_again, terms_of
 from restante.stores.postgresql.store import ShardStore
@@ -136,7 +137,8 @@ class PostgresqlNode:
             if len(mine) < len(owned):
                 return None
             undo.pop_all()
-        commits = FencedCommits(session, self._reconnect, self.session, mine, fences)
+        beside = PartsBeside(self._reads)
+        commits = FencedCommits(session, self._reconnect, self.session, mine, fences, beside)
         return kind(self._reads, commits, self._lease, let_go)
 
     def _ready(self) -> Session | None:

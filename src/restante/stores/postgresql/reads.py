@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 from restante.errors import DataDamaged
 from restante.model.storage.changes import BlobKey, EntryKey, Space
 from restante.ports.store import FetchedRows
-from restante.stores.postgresql.commits import PART_BYTES
+from restante.stores.postgresql.parts import PART_BYTES
 
 _GET = "SELECT value FROM restante_entries WHERE partition = %b AND space = %b AND key = %b"
 _GET_MANY = """
@@ -36,8 +36,9 @@ FROM unnest(%b::integer[], %b::smallint[]) AS asked (partition, space) CROSS JOI
 """
 """The order inside keeps the planner from reading all partitions, or all spaces, to pick these."""
 _FETCH_BLOBS = """
-SELECT partition, number FROM restante_blobs WHERE partition >= %b AND partition < %b AND part = 0 ORDER BY partition, number
+SELECT DISTINCT partition, number FROM restante_blobs WHERE partition >= %b AND partition < %b ORDER BY partition, number
 """
+"""Those too of which a crash has left some parts, and not the first."""
 _SIZE = """
 SELECT pg_total_relation_size('restante_entries') + pg_total_relation_size('restante_blobs')
 """
