@@ -21,7 +21,7 @@ from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.opening_rows import BlobsAhead
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.partitions import create_deed, load_deed
 from restante.limits import SHARED_PARTITIONS
 from restante.model.shards.ranges import Ranges, even_ranges
@@ -139,7 +139,7 @@ def store_password(settings: Settings | None) -> str | None:
         raise InvalidSettings(f"store_password_file: {named} cannot be read ({error}).") from error
 
 
-def open_hub(
+def open_hub(  # noqa: PLR0913 - all that a hub may be opened with
     folder: str | os.PathLike[str] | None,
     *,
     settings: Settings | None = None,

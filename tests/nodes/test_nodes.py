@@ -241,7 +241,11 @@ def test_rates_count_what_a_door_was_asked_and_not_what_it_asked_of_shards(start
     assert wire.publish(*({"recipient": name, "data": 2} for name in NAMES)).status == 201
     ada.in_loop(ada.node.counter.rates.take)
     found = wire.get("/v1/rates").json()
-    assert (sum(found["requests"]), sum(found["accepted"]), sum(found["failures"])) == (2 * len(NAMES) + 1, 2 * len(NAMES), 0)
+    assert (sum(found["requests"]), sum(found["accepted"]), sum(found["failures"])) == (
+        2 * len(NAMES) + 1,
+        2 * len(NAMES),
+        0,
+    )
     wire.close()
 
 

@@ -27,10 +27,10 @@ from restante.hub.batches.batches import check_id
 from restante.hub.consignments import consignments, prepared, rounds
 from restante.hub.door import open_store
 from restante.hub.door.hub import OpenHub
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core
-from restante.hub.engine.opening_rows import BlobsAhead
 from restante.hub.engine.procedures import Ask, Rest
 from restante.hub.engine.tasks import Tasks
 from restante.hub.groups.calls import PROCEDURES as GROUP_PROCEDURES
@@ -506,8 +506,7 @@ class World:
             self.later(self.random.uniform(0.3, 1.2), partial(self.move_on_and_on, shard, moves - 1))
 
     def hand_over(self, shard: int) -> None:
-        """A planned move: the heir looks at the shard, and the owner goes on; then the owner takes no more, ends what is under way,
-        and lets go, and its heir takes the shard."""
+        """A planned move: the heir looks, and the owner goes on; then it ends what is under way, and lets go, and the heir takes the shard."""
         owner = self.owner(shard)
         if not owner.dead and owner.asleep_until <= self.now:
             ahead = open_store.look_ahead(self.durable, self.ranges()[shard])

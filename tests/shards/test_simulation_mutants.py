@@ -20,10 +20,10 @@ from restante.hub.consignments import prepared, rounds
 from restante.hub.consignments.open_rounds import OpenRounds
 from restante.hub.door import hub, open_store
 from restante.hub.door.hub import OpenHub
+from restante.hub.door.opening_rows import BlobsAhead, OpeningRows
 from restante.hub.engine import outcomes
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Elsewhere, LivePost, Mail
-from restante.hub.engine.opening_rows import BlobsAhead, OpeningRows
 from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure

@@ -65,7 +65,7 @@ class AnnouncedServer(uvicorn.Server):
 
     async def _answered(self) -> None:
         state = self.server_state
-        while (state.connections or state.tasks) and not self.force_exit:
+        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - uvicorn tells nobody
             await asyncio.sleep(_END_SECONDS)
         for server in self.servers:
             await server.wait_closed()

@@ -22,7 +22,7 @@ import msgspec
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
-from restante.hub.engine.opening_rows import BlobsAhead
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.outside.filing_clerk import FilingClerk
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane

@@ -113,7 +113,9 @@ class HubPlaces:
     def place_for(self, path: str, body: bytes | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
-            owner = self._owner_for(path) if body is None or path not in _READ else self._owner_of_all(_READ[path], body)
+            owner = (
+                self._owner_for(path) if body is None or path not in _READ else self._owner_of_all(_READ[path], body)
+            )
             if owner is not None and not self._is_down(owner):
                 return owner
         return self.any_place()

@@ -23,7 +23,6 @@ from restante.wire.media import JSON
 from restante.wire.problems import error_of
 
 
-
 class _Answer(msgspec.Struct, frozen=True):
     receipt: Receipt | None = None
     problem: dict[str, Any] | None = None
@@ -56,7 +55,9 @@ def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome
     """The receipt of each send, or what it was refused for."""
     if len(sends) == 1:
         return ((yield from publish_encoded(terms, EncodedPublish(JSON, sends[0]))),)
-    request = HttpRequest("POST", SENDS_PATH, terms.timeout, headers=WITH_JSON, body=b'{"sends":[%b]}' % b",".join(sends))
+    request = HttpRequest(
+        "POST", SENDS_PATH, terms.timeout, headers=WITH_JSON, body=b'{"sends":[%b]}' % b",".join(sends)
+    )
     answer: Answered = yield from answered(terms, lambda _: request)
     answers = carried_out(answer.response, terms.address, 200, _Answers).answers
     if len(answers) != len(sends):

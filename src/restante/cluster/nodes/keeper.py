@@ -21,7 +21,7 @@ from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
-from restante.hub.engine.opening_rows import BlobsAhead
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.model.shards.balance import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
 from restante.ports.membership import NodeMembership, ShardRow, StoreSurvey
@@ -91,7 +91,7 @@ class NodeKeeper:
         self._coming: dict[int, asyncio.Task[None]] = {}
         """Shards whose owners have named this node as the heir, and how it looks at them."""
         self._ahead: dict[int, BlobsAhead] = {}
-        """What was read of them."""
+        """The slices of blobs that were read of them."""
         self._heirs_ready: dict[int, asyncio.Event] = {}
         """Shards that go to heirs, who say when they have looked at them."""
         self._not_before: dict[int, float] = {}

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
-from restante.hub.engine.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate

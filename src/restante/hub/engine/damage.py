@@ -27,7 +27,9 @@ _RowsOfBlock = Callable[[int], tuple[int, int]]
 """First and last (exclusive) of the rows that have something in a block."""
 
 
-def sound_records(store: StoreReader, stored: StoredSegment, first: int, last: int) -> Iterator[tuple[int, RecordArray]]:
+def sound_records(
+    store: StoreReader, stored: StoredSegment, first: int, last: int
+) -> Iterator[tuple[int, RecordArray]]:
     """The records of rows first to last (exclusive) that can be read, with the row each stretch begins with."""
     # Without a frame there are no checksums, and nobody knows where the records lie.
     waiting = [(first, last)] if len(stored.segment.checks) else []

@@ -111,7 +111,9 @@ class GroupMemory:
         return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
 
 
-def load_groups(store: StoreReader, partition_count: int, owned: range, now: int, *, is_shard: bool = False) -> GroupMemory:
+def load_groups(
+    store: StoreReader, partition_count: int, owned: range, now: int, *, is_shard: bool = False
+) -> GroupMemory:
     """The groups of a store. Every lease counts as just renewed."""
     memory = GroupMemory()
     rows = _defined(store, owned)

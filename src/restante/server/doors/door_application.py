@@ -29,7 +29,7 @@ class DoorApplication(Application):
         self.upstreams = upstreams
         self.siblings = SiblingDoors()
         self._counts = {METRICS: self._desk.metrics.text, RATES: self._own_rates}
-        """What a door counts itself."""
+        """The counts of the door itself, by path."""
         self._choices: dict[Route, Choice | None] = {route: choice_of(route) for route in ROUTES}
 
     async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:

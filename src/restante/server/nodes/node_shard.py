@@ -19,8 +19,8 @@ from restante.cluster.nodes.keeper import Look
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
 from restante.hub.door.open_store import look_ahead
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.health_sources import Measure
-from restante.hub.engine.opening_rows import BlobsAhead
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
 from restante.ports.backplane import Backplane
@@ -42,10 +42,11 @@ _RATE_SECONDS = 20.0
 class NodeShard(Service):
     """A shard served in this process, without a socket of its own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a shard is made of
         self,
         store: Store,
         shard: Shard,
+        *,
         settings: Settings,
         url: str,
         home: Path,

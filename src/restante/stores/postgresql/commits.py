@@ -271,9 +271,7 @@ class FencedCommits:
             self._stop("The connection to PostgreSQL was lost while the store was taken. Open the hub again.")
 
 
-def _carry_out(
-    session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], beside: PartsBeside
-) -> int:
+def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], beside: PartsBeside) -> int:
     """One transaction, in one round trip unless it is large; gives the bytes that it stored."""
     rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
     own, others = halves(rows)
@@ -315,9 +313,7 @@ def _carry_out_beside(
     return put_bytes
 
 
-def _change(
-    session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[PartRow]
-) -> int:
+def _change(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[PartRow]) -> int:
     """All of a transaction but its end, into a pipeline; gives the bytes of the rows that are put."""
     session.execute("BEGIN")
     for standing in moved:

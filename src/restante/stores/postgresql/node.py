@@ -81,7 +81,7 @@ class PostgresqlNode:
 
     @contextmanager
     def look(self) -> Iterator[PostgresqlMoment]:
-        """It is looked at in the session that the next shard commits in: to make one may take longer than all else."""
+        """The database now, looked at in the session that the next shard commits in: to make one may take longer than all else."""
         made = self._reconnect()
         try:
             made.execute(BEGIN_READING)

@@ -25,7 +25,7 @@ from restante.stores.postgresql.sessions import ReadSessions
 PART_BYTES = MIB
 """A blob is written in parts of this size; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
 _BESIDE_BYTES_MIN = 4 * MIB
-"""What is smaller is written sooner than another session has begun."""
+"""Fewer bytes are written sooner than another session has begun."""
 
 PUT_PART = "INSERT INTO restante_blobs VALUES (%b, %b, %b, %b, %b)"
 _PUT_PART_AGAIN = f"""

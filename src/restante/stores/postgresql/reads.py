@@ -38,7 +38,7 @@ FROM unnest(%b::integer[], %b::smallint[]) AS asked (partition, space) CROSS JOI
 _FETCH_BLOBS = """
 SELECT DISTINCT partition, number FROM restante_blobs WHERE partition >= %b AND partition < %b ORDER BY partition, number
 """
-"""Those too of which a crash has left some parts, and not the first."""
+"""All numbers, also of blobs of which a crash has left some parts, and not the first."""
 _SIZE = """
 SELECT pg_total_relation_size('restante_entries') + pg_total_relation_size('restante_blobs')
 """

@@ -20,7 +20,15 @@ BlobSlice: TypeAlias = tuple[BlobKey, int, int]
 _SPACES = (
     *(Space.META, Space.PARTITION, Space.RUN, Space.CONTENT, Space.ERASED, Space.IDENTITIES, Space.DELAYED_DUE),
     *(Space.BATCH_BINDING, Space.BATCH_REPORT, Space.BATCH_CLOSING, Space.CONSIGNMENT, Space.CONSIGNMENT_ROUND),
-    *(Space.CONSIGNMENT_PARCEL, Space.STAGED_PART, Space.PREPARED, Space.GROUP, Space.GROUP_MEMBER, Space.GROUP_POSITION, Space.GROUP_COPY),
+    *(
+        Space.CONSIGNMENT_PARCEL,
+        Space.STAGED_PART,
+        Space.PREPARED,
+        Space.GROUP,
+        Space.GROUP_MEMBER,
+        Space.GROUP_POSITION,
+        Space.GROUP_COPY,
+    ),
 )
 """The spaces of which opening reads all rows."""
 
