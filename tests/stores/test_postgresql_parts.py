@@ -30,9 +30,9 @@ CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
 """
 NO_ROOM = {
-    "for the parts beside": "CREATE TRIGGER full BEFORE INSERT ON restante_blobs FOR EACH ROW WHEN (NEW.part > 6) EXECUTE FUNCTION full_disk()",
-    "for the parts in it": "CREATE TRIGGER full BEFORE INSERT ON restante_blobs FOR EACH ROW WHEN (NEW.part < 3) EXECUTE FUNCTION full_disk()",
-    "for the rows": "CREATE TRIGGER full BEFORE INSERT ON restante_entries EXECUTE FUNCTION full_disk()",
+    "for the parts beside": "CREATE TRIGGER full_disk BEFORE INSERT ON restante_blobs FOR EACH ROW WHEN (NEW.part > 6) EXECUTE FUNCTION full_disk()",
+    "for the parts in it": "CREATE TRIGGER full_disk BEFORE INSERT ON restante_blobs FOR EACH ROW WHEN (NEW.part < 3) EXECUTE FUNCTION full_disk()",
+    "for the rows": "CREATE TRIGGER full_disk BEFORE INSERT ON restante_entries EXECUTE FUNCTION full_disk()",
 }
 
 
@@ -174,6 +174,7 @@ def test_wherever_all_sessions_are_cut_a_commit_is_whole_or_absent(
     with suppress(Unavailable):
         first.commit(large(fence))
         acknowledged = True
+    proxy.cut_all()
     with closing(PostgresqlStore.open(address, lease_seconds=LEASE)) as second:
         stored = is_stored(second)
         assert stored or not acknowledged

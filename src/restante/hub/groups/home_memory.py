@@ -76,7 +76,7 @@ def is_home(core: Core) -> bool:
 def remember_groups(core: Core, rows: StoreReader) -> None:
     """Remember the groups that a hub has stored which is being opened."""
     is_shard = core.shard is not None
-    if not is_shard and gather_homes(core.store, core.owned, core.fence):
+    if not is_shard and gather_homes(core.store, rows, core.owned, core.fence):
         rows = core.store
     memory = load_groups(rows, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
     core.remember(memory)

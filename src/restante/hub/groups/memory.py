@@ -155,12 +155,12 @@ def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRo
     return KnownGroup(row, owned, membership_of(by_joining, [own.holder for own in owned]))
 
 
-def gather_homes(store: Store, owned: range, fence: int) -> bool:
+def gather_homes(store: Store, rows: StoreReader, owned: range, fence: int) -> bool:
     """Bring groups and members from where older versions kept them, each in the partition of its name, to their home; whether there are any."""
     changes = Changes()
     for partition in owned:
         for space in (Space.GROUP, Space.GROUP_MEMBER) if partition != GROUPS_HOME else ():
-            for key, value in store.scan(partition, space):
+            for key, value in rows.scan(partition, space):
                 changes.put(GROUPS_HOME, space, key, value)
                 changes.delete(partition, space, key)
                 changes.fences.update({partition: fence, GROUPS_HOME: fence})
