@@ -56,7 +56,7 @@ def large(fence: int) -> Changes:
 
 def one(address: str, query: str) -> int:
     with psycopg.connect(address, autocommit=True) as session:
-        row = session.execute(query).fetchone()  # type: ignore[call-overload]  # written here
+        row = session.execute(query).fetchone()
         assert row is not None
         return int(row[0])
 
@@ -95,7 +95,7 @@ def test_without_room_nothing_is_stored_and_the_same_commit_works_later(address:
     with closing(PostgresqlStore.open(address)) as store, psycopg.connect(address, autocommit=True) as session:
         fence = store.raise_fences(2)
         session.execute(FULL)
-        session.execute(NO_ROOM[where])  # type: ignore[call-overload]  # written here
+        session.execute(NO_ROOM[where])
         with pytest.raises(StorageFull):
             store.commit(large(fence))
         assert (is_stored(store), parts_in(address)) == (False, 0)

@@ -76,7 +76,7 @@ class JointQueue(SendQueue[W]):
 
     def take_along(self, call: JointCall) -> list[W]:
         """The first callers of the same owner, as many as fit into a request with this call."""
-        weight, taken, others = call.weight, [], []
+        weight, taken, others = call.weight, list[W](), list[W]()
         while self.waiting and len(taken) + 1 < self.bounds.calls:
             caller = self.waiting.popleft()
             if caller.call.owner != call.owner:

@@ -245,7 +245,10 @@ def _read_sends(body: bytes) -> set[str]:
 
 _READ: Mapping[str, Callable[[bytes], set[str]]] = {_PUBLISH: _read_publish, SENDS_PATH: _read_sends}
 """How the recipients of a body are read, by its path."""
-_READ_BYTES_MAX = {_read_publish: _BODY_BYTES_MAX, _read_sends: 2 * SENDS_BYTES_TARGET}
+_READ_BYTES_MAX: Mapping[Callable[[bytes], set[str]], int] = {
+    _read_publish: _BODY_BYTES_MAX,
+    _read_sends: 2 * SENDS_BYTES_TARGET,
+}
 
 
 def _home(name: str, partition_count: int) -> int:
