@@ -18,10 +18,12 @@ from pathlib import Path
 import pytest
 import typer.main
 import typer.testing
+from xdist.remote import Producer
 
 from restante.server.health import rounds
 from tests import profiles
 from tests.quick_servers import quick_servers
+from tests.work_units import UnitScheduling, report_little
 
 profiles.register()
 
@@ -155,6 +157,15 @@ def _put_folders_into_memory() -> None:
     elsewhere = {"PYTEST_DEBUG_TEMPROOT", "TMPDIR", "RESTANTE_LONG"} & os.environ.keys()
     if not elsewhere and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_ROOM_BYTES:
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> UnitScheduling | None:
+    return UnitScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    report_little(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,8 +34,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if call.when == "teardown":
-        report.user_properties.append((_COST, _spent() - item.stash[_BEGAN]))
+    cost = _spent() - item.stash[_BEGAN]
+    if call.when == "teardown" and cost > WRITTEN_SECONDS:
+        report.user_properties.append((_COST, cost))
     return report
 
 
@@ -56,7 +57,7 @@ class _Writer:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
-            if name == _COST and isinstance(value, float) and value > WRITTEN_SECONDS:
+            if name == _COST and isinstance(value, float):
                 self._costs[report.nodeid] = round(value, 1)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

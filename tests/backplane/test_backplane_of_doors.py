@@ -133,13 +133,13 @@ def test_who_asks_a_shard_that_was_started_since_hears_that_it_is_stored(several
 
 
 def test_many_who_wait_are_each_told_of_their_own(several: SeveralHub, hub: Hub) -> None:
+    """A record that was stored just before its shard ended is told of without its partition."""
     everybody = [*names(0, 4), *names(1, 4)]
 
     def publish(number: int) -> int:
         name = everybody[number % 8]
         receipt = hub.send(recipient=name, text=f"{number}")
-        (own,) = receipt.partitions
-        assert own.partition == partition_of(name, PARTITIONS)
+        assert {own.partition for own in receipt.partitions} <= {partition_of(name, PARTITIONS)}
         return receipt.accepted
 
     stopped = threading.Timer(0.1, several.stop_shard, (1,))

@@ -29,7 +29,7 @@ from restante.calls.batches import (
 from restante.client.surface import sync
 from restante.client.transport.http_async import AsyncHttpLink
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.errors import BatchSealed
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess

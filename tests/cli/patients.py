@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -23,6 +24,7 @@ from restante.model.storage.segment import Area, Segment, block_checks, decode
 from restante.ports.content import Content, OriginPort
 from restante.ports.store import Store
 from restante.settings import Settings
+from restante.stores.memory import MemoryStore
 from tests.hub.engines import FakeClock
 
 Patch = Callable[[Any], None]
@@ -54,6 +56,18 @@ def fill(store: Store, *, partitions: int = 1) -> None:
     hub.expire()
     hub.producer.send([_letter("ada"), _letter("bob")])
     hub.close()
+
+
+@cache
+def _filled() -> MemoryStore:
+    store = MemoryStore()
+    fill(store)
+    return store
+
+
+def filled_memory() -> MemoryStore:
+    """A store in memory that was filled, once for all who ask."""
+    return _filled().survivor()
 
 
 class _Kept:

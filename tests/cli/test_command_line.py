@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def runner() -> CliRunner:
     return CliRunner()
 
 
+ONE_PROCESS = pytest.mark.xdist_group("help")
+"""Each page of help is made there once for all tests that look at it."""
+
+
+@cache
+def help_of(command: tuple[str, ...], columns: int) -> str:
+    told = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": str(columns), "TERMINAL_WIDTH": None})
+    assert told.exit_code == 0
+    return told.output
+
+
 def restante(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "restante.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=PLAIN, check=False)
@@ -45,25 +57,24 @@ def commands_of(group: typer.Typer, path: tuple[str, ...]) -> Iterator[tuple[str
         yield from commands_of(below.typer_instance, (*path, str(below.name)))
 
 
+@ONE_PROCESS
 @pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
-def test_help_teaches_by_example_and_tells_the_exit_codes(runner: CliRunner, command: tuple[str, ...]) -> None:
-    result = runner.invoke(app, [*command, "--help"])
-    assert result.exit_code == 0
-    usage, _, rest = result.output.partition("Usage:")[2].partition("\n")
+def test_help_teaches_by_example_and_tells_the_exit_codes(command: tuple[str, ...]) -> None:
+    output = help_of(command, 80)
+    usage, _, rest = output.partition("Usage:")[2].partition("\n")
     assert "restante" in usage
     assert "{" not in usage
     assert " ".join(("restante", *command)) in " ".join(rest.split())
-    shown = " ".join(result.output.split())
+    shown = " ".join(output.split())
     assert "Exit codes: 0 all is well" in shown
     assert "130 Ctrl-C ended it." in shown
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
+@ONE_PROCESS
+@pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
-def test_examples_stay_whole_and_no_type_of_python_is_shown(
-    runner: CliRunner, command: tuple[str, ...], columns: str
-) -> None:
-    shown = runner.invoke(app, [*command, "--help"], env={"COLUMNS": columns, "TERMINAL_WIDTH": None}).output
+def test_examples_stay_whole_and_no_type_of_python_is_shown(command: tuple[str, ...], columns: int) -> None:
+    shown = help_of(command, columns)
     lines = [line.strip() for line in shown.splitlines()]
     examples = examples_of(command)
     assert examples
@@ -72,13 +83,14 @@ def test_examples_stay_whole_and_no_type_of_python_is_shown(
     assert not re.search(r"<(bool|str|int|float|path|list|datetime)", shown)
 
 
+@ONE_PROCESS
 @pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
-def test_brackets_in_help_are_shown(runner: CliRunner, command: tuple[str, ...]) -> None:
+def test_brackets_in_help_are_shown(command: tuple[str, ...]) -> None:
     found: Any = typer.main.get_command(app)
     for name in command:
         found = found.commands[name]
     written = " ".join([str(documented(command)), *(str(parameter.help) for parameter in found.params)])
-    shown = " ".join(runner.invoke(app, [*command, "--help"], env={"COLUMNS": "200"}).output.split())
+    shown = " ".join(help_of(command, 120).split())
     for word in re.findall(r"\S*\[\S*", written):
         assert word in shown
     assert "\\[" not in shown
@@ -110,14 +122,15 @@ def documented(command: tuple[str, ...]) -> str:
     return str(callback.__doc__)
 
 
+@ONE_PROCESS
 @pytest.mark.parametrize("command", list(commands_of(app, ()))[1:], ids=" ".join)
-def test_the_reference_has_every_command_and_option(runner: CliRunner, command: tuple[str, ...]) -> None:
+def test_the_reference_has_every_command_and_option(command: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     heading = f"## `restante {command[0]}`\n"
     shared = page.partition("## What they share\n")[2].partition("\n## ")[0]
     section = page.partition(heading)[2].partition("\n## ")[0]
     assert f"`restante {' '.join(command)}" in section + heading
-    shown = runner.invoke(app, [*command, "--help"], env={"COLUMNS": "120"}).output
+    shown = help_of(command, 120)
     options = set(re.findall(r"^│ (?:\* )? *(--[a-z-]+)", shown, re.MULTILINE))
     assert "--help" in options
     for option in options - {"--help"}:

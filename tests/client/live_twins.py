@@ -15,8 +15,7 @@ from restante.client.live.live_arguments import following_of
 from restante.client.live.live_socket_async import AsyncSocketDoor
 from restante.client.live.live_socket_sync import SyncSocketDoor
 from restante.client.live.live_states import LiveStage, LiveState
-from restante.client.transport.machine_terms import terms_of
-from restante.client.transport.options import Retrying
+from restante.client.transport.options import Retrying, terms_of
 from restante.model.mailboxes.answers import HistoryPage
 from restante.model.publishing.message import Message, State
 from tests.client.frame_server import SECONDS

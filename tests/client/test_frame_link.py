@@ -22,7 +22,7 @@ from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.transport.link import Link
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.limits import LINK_FRAMES_MAX, MIB, SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt

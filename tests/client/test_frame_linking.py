@@ -11,7 +11,7 @@ from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import UnderWay
 from restante.client.sockets.frames import Framing, UnreadableAnswer, is_small, read_answer
 from restante.client.transport.exchange import Failure, Response
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.limits import FEW_MESSAGES_MAX, LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers

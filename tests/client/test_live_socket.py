@@ -22,7 +22,7 @@ from websockets.server import ServerProtocol
 from restante.client.live import live_socket_async, live_socket_sync
 from restante.client.live.live_sockets import SocketDoor
 from restante.client.live.live_states import LiveStage
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.limits import LIVE_UNREAD_BYTES_MAX
 from restante.model.publishing.message import Message
 from tests.client.frame_server import SECONDS

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import restante
 from restante import errors, limits
+from restante.client.publishing.early_checks import HEADER_BYTES, size_of_message
 from restante.client.publishing.parcel import Parcel
-from restante.client.publishing.sizes import HEADER_BYTES, size_of_message
 from restante.client.surface import sync
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers

@@ -46,7 +46,7 @@ async def carried(folder: Path) -> AsyncIterator[CallLine]:
         yield line
     finally:
         line.close()
-        await server.close()
+        server.close()
         await link.close()
 
 

@@ -12,7 +12,7 @@ from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.surface.surface import Hub
 from restante.client.transport.http_sync import HttpLink
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.ports.content import OriginPort
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings

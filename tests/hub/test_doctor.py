@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,26 @@ from restante.model.storage.segment import Area
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from restante.stores.sqlite import SqliteStore
-from tests.cli.patients import Patient, fill
+from tests.cli.patients import Patient, fill, filled_memory
 
 Damage = Callable[[Patient], object]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "data")
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It is copied, for to fill one takes longer than most tests."""
+    folder = tmp_path_factory.mktemp("filled") / "data"
+    store = SqliteStore.open(folder)
     fill(store)
+    store.close()
+    return folder
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, filled_folder: Path) -> Iterator[Store]:
+    if request.param == "sqlite":
+        shutil.copytree(filled_folder, tmp_path / "data")
+    store: Store = filled_memory() if request.param == "memory" else SqliteStore.open(tmp_path / "data")
     yield store
     store.close()
 
@@ -264,8 +276,7 @@ def test_a_store_that_was_never_used_is_sound() -> None:
 
 
 def test_mail_in_the_wrong_partition_is_found() -> None:
-    store = MemoryStore()
-    fill(store)
+    store = filled_memory()
     store.raise_fences(2)
     patient = Patient(store)
     patient.edit(Space.META, 0, _set(1, 2))
@@ -291,9 +302,7 @@ def test_only_so_many_findings_are_listed_and_all_are_counted(patient: Patient) 
 def test_no_flipped_bit_in_a_small_row_is_too_much_for_the_doctor(seed: int) -> None:
     """Whether a flip is found depends on what it makes of the row; that it is survived does not."""
     chance = random.Random(seed)  # a repeatable choice, not a secret
-    store = MemoryStore()
-    fill(store)
-    patient = Patient(store)
+    patient = Patient(filled_memory())
     for space in Space:
         for key, value in patient.entries(space):
             if value and chance.random() < 0.1:
@@ -306,9 +315,7 @@ def test_no_flipped_bit_in_a_small_row_is_too_much_for_the_doctor(seed: int) -> 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_flipped_bit_in_a_segment_is_found(seed: int) -> None:
     chance = random.Random(seed)
-    store = MemoryStore()
-    fill(store)
-    patient = Patient(store)
+    patient = Patient(filled_memory())
     blob, _, content = patient.largest()
     content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     patient.replace(blob, content)

@@ -30,13 +30,24 @@ from tests.waiting import wait_until
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
 ROWS = 4_000
+pytestmark = pytest.mark.xdist_group("page clerk")
+"""In one process, so that they share the process that reads."""
 
 
-@pytest.fixture
+class LentClerk(FilingClerk):
+    """A clerk that hubs, one after the other, do not close."""
+
+    def close(self) -> None: ...
+
+    def end(self) -> None:
+        super().close()
+
+
+@pytest.fixture(scope="module")
 def clerk() -> Iterator[FilingClerk]:
-    clerk = FilingClerk(worth_calls=1)
+    clerk = LentClerk(worth_calls=1)
     yield clerk
-    clerk.close()
+    clerk.end()
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +97,11 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
 
 def begin(hub: OpenHub, clerk: FilingClerk) -> None:
     """Have the process answer."""
+    before = pages_of(clerk).answers
 
     def is_there() -> bool:
         read(hub)
-        return pages_of(clerk).answers > 0
+        return pages_of(clerk).answers > before
 
     wait_until(is_there, seconds=60)
 
@@ -144,7 +156,9 @@ def test_what_was_erased_is_not_read(hub: OpenHub, clerk: FilingClerk) -> None:
     assert len(recipients) == 96
 
 
-def test_a_process_that_is_killed_is_missed_by_nobody(hub: OpenHub, clerk: FilingClerk) -> None:
+def test_a_process_that_is_killed_is_missed_by_nobody(tmp_path: Path) -> None:
+    clerk = FilingClerk(worth_calls=1)
+    hub = open_hub(tmp_path / "data", settings=SETTINGS, clerk=clerk)
     send(hub, 0)
     begin(hub, clerk)
     expected = rows_of(read(hub))
@@ -153,6 +167,7 @@ def test_a_process_that_is_killed_is_missed_by_nobody(hub: OpenHub, clerk: Filin
     os.kill(process, signal.SIGKILL)
     assert rows_of(read(hub)) == expected
     assert pages_of(clerk).process_id is None
+    hub.close()
 
 
 def test_damage_is_told_as_the_hub_tells_it(hub: OpenHub, clerk: FilingClerk, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ _RETRIABLE = (421, 429, 500, 502, 503)
 class Insistent(threading.Thread):
     """Does something over and over, in a thread of its own, until it is told to end."""
 
+    pause = 0.0
+    """Seconds between: campaigns run beside each other, and what only loads the machine finds nothing."""
+
     def __init__(self, address: str) -> None:
         super().__init__(daemon=True)
         self.address = address
@@ -38,7 +41,7 @@ class Insistent(threading.Thread):
     def run(self) -> None:
         try:
             with restante.connect(self.address, timeout=_ANSWER_SECONDS, retries=0) as hub:
-                while not self.ending.is_set():
+                while not self.ending.wait(self.pause):
                     self.once(hub)
                     self.done += 1
         except BaseException as error:  # noqa: BLE001  # handed to the test, whatever it is
@@ -68,6 +71,8 @@ class Insistent(threading.Thread):
 class Publisher(Insistent):
     """One message after the other to one recipient."""
 
+    pause = 0.02
+
     def __init__(self, address: str, recipient: str) -> None:
         super().__init__(address)
         self.recipient = recipient
@@ -90,7 +95,7 @@ class Collector(Insistent):
         """What somebody began to dequeue."""
 
     def once(self, hub: Hub) -> None:
-        self.collect(hub, wait=0.05)
+        self.collect(hub, wait=0.5)
 
     def collect(self, hub: Hub, wait: float) -> bool:
         bundle = self.answered(lambda: hub.recipient(self.recipient).peek(wait=wait))

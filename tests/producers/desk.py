@@ -16,7 +16,7 @@ from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import Link
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.errors import InvalidClientState, RestanteError
 from restante.model.mailboxes.answers import ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers

@@ -27,7 +27,10 @@ from restante.server.serve import ServedHub, start
 _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
 _OPERATIONS = [operation for methods in _DOCUMENT["paths"].values() for operation in methods.values()]
 _EXAMPLES = {example["name"]: (operation, example) for operation in _OPERATIONS for example in operation["x-examples"]}
+_PLACE, _DRAFT = "urn:restante", jsonschema_rs.Draft202012
 _CORRELATION_ID = "night-run-7"
+pytestmark = pytest.mark.xdist_group("examples")
+"""In one process: validators are made there once."""
 _UNKNOWN_BEFORE = {"owner", "address", "settings", "duration_ms"}
 """What a hub cannot know before: its address, the digest of its settings, and how long things take."""
 
@@ -79,10 +82,16 @@ def _valid(schema: dict[str, Any], value: object) -> None:
 
 
 @cache
+def _registry() -> Any:
+    """The document, read once for all schemas that refer to its parts."""
+    return jsonschema_rs.Registry([(_PLACE, {"components": _DOCUMENT["components"]})], _DRAFT)
+
+
+@cache
 def _validator(schema: str) -> Any:
     """Made once for a schema: to make one takes longer than to ask for an example."""
-    whole = {**json.loads(schema), "components": _DOCUMENT["components"]}
-    return jsonschema_rs.validator_for(whole, validate_formats=True)
+    placed = json.loads(schema.replace('"#/components', f'"{_PLACE}#/components'))
+    return jsonschema_rs.validator_for(placed, validate_formats=True, registry=_registry())
 
 
 def _resolved(part: dict[str, Any]) -> dict[str, Any]:

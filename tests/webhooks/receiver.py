@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from standardwebhooks import Webhook
 
-SECONDS = 30.0
+SECONDS = 120.0
 """Longer than anything here takes; a test that waits so long has failed."""
 
 

@@ -8,16 +8,19 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, SealBatch
 from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.notice_schedule import Schedule, Turn
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import Delivery, ItemRange, Webhook
 from restante.model.batches.webhook_rules import secret_text
 from restante.settings import Settings, WebhookSettings
 
-SECONDS = 30.0
+SECONDS = 120.0
+"""A busy machine may take long to start a process, or to make an attempt."""
 LOOPBACK = WebhookSettings(allowed_networks=("127.0.0.0/8",))
 SETTINGS = Settings(partition_count=4, filing=False, housekeeping_seconds=0, webhooks=LOOPBACK)
 SECRET = secret_text(bytes(range(32)))
@@ -39,16 +42,8 @@ class Standing:
 class Office:
     """A hub, seen from whoever watches it tell."""
 
-    def __init__(self, hub: OpenHub, clock: Standing) -> None:
-        self.hub, self.core, self._clock = hub, hub.core, clock
-        self._attempts: queue.Queue[None] = queue.Queue()
-        done = self.core.memory(BatchMemory).notices.done
-
-        def noted(*args: object, **named: object) -> None:
-            done(*args, **named)  # type: ignore[arg-type]  # as they came
-            self._attempts.put(None)
-
-        self.core.memory(BatchMemory).notices.done = noted  # type: ignore[method-assign]
+    def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[None]) -> None:
+        self.hub, self.core, self._clock, self._attempts = hub, hub.core, clock, attempts
 
     def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
         """A batch of three items that is complete now."""
@@ -75,9 +70,18 @@ class Office:
 
 @contextmanager
 def office(folder: Path, settings: Settings = SETTINGS) -> Iterator[Office]:
+    """A hub whose attempts are noted from the first on: what is due when it opens is told at once."""
     clock = Standing()
-    hub = open_hub(folder, settings=settings, clock=clock)
-    try:
-        yield Office(hub, clock)
-    finally:
-        hub.close()
+    attempts: queue.Queue[None] = queue.Queue()
+    done = Schedule.done
+
+    def noted(schedule: Schedule, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
+        done(schedule, turn, again_at=again_at, reached=reached, now=now)
+        attempts.put(None)
+
+    with patch.object(Schedule, "done", noted):
+        hub = open_hub(folder, settings=settings, clock=clock)
+        try:
+            yield Office(hub, clock, attempts)
+        finally:
+            hub.close()

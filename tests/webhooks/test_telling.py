@@ -177,9 +177,9 @@ def test_who_did_not_answer_shows_but_not_why_and_the_log_has_it(
         handler.close_connection = True
 
     receiver.answer = hangs_up
-    with receiving() as gone:
-        closed = gone.url
-    with office(tmp_path) as watched:
+    with socket.socket() as taken, office(tmp_path) as watched:
+        taken.bind(("127.0.0.1", 0))  # Nobody listens there, and nobody else can.
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}/"
         for url in (closed, receiver.url, "http://nobody.invalid/"):
             batch = watched.complete(webhook=url)
             watched.attempted()

@@ -11,7 +11,7 @@ import restante
 from restante.calls.groups import DefineGroup, JoinGroup
 from restante.client.surface import sync
 from restante.hub.actions.group_checks import EVERY_SECONDS
-from restante.hub.groups.check_memory import LATE_SECONDS, GroupChecks
+from restante.hub.groups.group_health import LATE_SECONDS, GroupChecks
 from restante.model.health.tree import HealthNode
 from restante.server.serve import ServedHub, start
 from restante.work import App

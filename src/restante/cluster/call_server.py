@@ -37,9 +37,6 @@ _LOOP_BODY_BYTES = 32 * 1024
 """A longer body is read in a thread."""
 
 
-_LAST_TURNS = 3
-
-
 class CallServer:
     """Listens on the path of a socket until it is closed."""
 
@@ -47,7 +44,7 @@ class CallServer:
         self._link = link
         self._path = path
         self._server: asyncio.Server | None = None
-        self._connections: set[CallAnswers] = set()
+        self._connections = CallConnections()
 
     async def start(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -58,21 +55,44 @@ class CallServer:
         finally:
             os.umask(before)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Cut all connections, those too that were just accepted and are made in the next turns of the event loop."""
         if self._server is not None:
             self._server.close()
-        for _ in range(_LAST_TURNS):
-            for connection in tuple(self._connections):
-                connection.abort()
-            await asyncio.sleep(0)
+        self._connections.cut()
         self._path.unlink(missing_ok=True)
+
+
+class CallConnections:
+    """The connections of those who ask. Once they are cut, who comes later is cut at once."""
+
+    def __init__(self) -> None:
+        self._open: set[CallAnswers] = set()
+        self._are_cut = False
+
+    def enter(self, connection: CallAnswers) -> None:
+        self._open.add(connection)
+        if self._are_cut:
+            connection.abort()
+
+    def leave(self, connection: CallAnswers) -> None:
+        self._open.discard(connection)
+
+    def cut(self) -> None:
+        self._are_cut = True
+        for connection in tuple(self._open):
+            connection.abort()
+
+    def close(self) -> None:
+        """Close each when what it was answered has left."""
+        for connection in tuple(self._open):
+            connection.close()
 
 
 class CallAnswers(FrameConnection):
     """One connection of somebody who asks."""
 
-    def __init__(self, link: InProcess, connections: set[CallAnswers]) -> None:
+    def __init__(self, link: InProcess, connections: CallConnections) -> None:
         super().__init__()
         self._link = link
         self._connections = connections
@@ -82,10 +102,10 @@ class CallAnswers(FrameConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._connections.add(self)
+        self._connections.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
-        self._connections.discard(self)
+        self._connections.leave(self)
 
     def took(self, number: int, kind: FrameKind, content: bytes) -> None:
         if kind is FrameKind.CANCEL and number in self._waits:

@@ -15,7 +15,7 @@ from restante.model.shards.ranges import Ranges, shard_of
 from restante.model.storage.changes import BlobKey, Buffer, EntryKey, Space
 from restante.ports.store import Store, StoreReader, StoreSize
 from restante.settings import Settings, is_store_url
-from restante.stores.sqlite.lock import FolderLock
+from restante.stores.sqlite.data_folder import FolderLock
 
 
 class JoinedShards:

@@ -17,7 +17,7 @@ from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.model.shards.ranges import Ranges, shard_of
 from restante.ports.carrier import Shard, Silent
 from restante.settings import Settings
-from restante.stores.sqlite.lock import FolderLock
+from restante.stores.sqlite.data_folder import FolderLock
 
 _LOOK_SECONDS = 0.05
 

@@ -24,8 +24,8 @@ from restante.model.shards.ranges import Ranges, even_ranges
 from restante.ports.store import StoreReader
 from restante.settings import Settings
 from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.data_folder import JOINED, SEVERAL
 from restante.stores.sqlite.files import flush_names
-from restante.stores.sqlite.own_folder import JOINED, SEVERAL
 
 SETTLE_SECONDS = 60.0
 

@@ -15,9 +15,8 @@ import msgspec
 
 from restante.errors import DataDamaged, InvalidRequest
 from restante.model.shards.ranges import Ranges, even_ranges
+from restante.stores.sqlite.data_folder import FILE_MODE, JOINED, SEVERAL, make_folder, require_own
 from restante.stores.sqlite.files import flush_names
-from restante.stores.sqlite.own_folder import JOINED, SEVERAL, require_own
-from restante.stores.sqlite.privacy import FILE_MODE, make_folder
 
 _FAILURE = "not_started.txt"
 """In the folder of a shard: why it could not be started."""

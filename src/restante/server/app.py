@@ -34,7 +34,6 @@ from restante.server.routes import (
     publishing,
     sends,
     sources,
-    tickets,
     tokens,
     upkeep,
 )
@@ -63,7 +62,6 @@ _WORKING: tuple[Route, ...] = (
     *jobs.ROUTES,
     *events.ROUTES,
     *live_clients.ROUTES,
-    *tickets.ROUTES,
     *tokens.ROUTES,
     *upkeep.ROUTES,
     *health.ROUTES,

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Generator
 import uvicorn
 
 from restante.limits import CONNECTIONS_BACKLOG, KIB, SEND_BYTES_MAX
+from restante.process_memory import GIVE_BACK_SECONDS, give_back
 from restante.server.app import Application
 from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Counter
 from restante.server.logs import leave_tickets_out
-from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.mounts import MountedApplication
 
 _log = logging.getLogger("restante.server")

@@ -19,7 +19,7 @@ from restante.ports.content import OriginPort
 from restante.server.serve import ServedPlace, Service
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
-from restante.stores.sqlite.privacy import make_folder
+from restante.stores.sqlite.data_folder import make_folder
 
 
 class ShardService(Service):
@@ -65,5 +65,5 @@ class ShardService(Service):
         try:
             await super().run(started)
         finally:
-            await self._calls.close()
+            self._calls.close()
             self._carrier.close()

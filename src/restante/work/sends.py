@@ -15,7 +15,7 @@ from restante.client.transport.address import DEFAULT_URL
 from restante.client.transport.http_async import AsyncHttpLink
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import AsyncLink, Link
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.errors import InvalidRequest
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY

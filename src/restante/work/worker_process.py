@@ -12,7 +12,7 @@ from pathlib import Path
 
 from restante.client.groups.member import new_member_name
 from restante.client.transport.http_async import AsyncHttpLink
-from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import terms_of
 from restante.work.app import App
 from restante.work.port import keep_touching, open_port
 from restante.work.runner import WorkRunner

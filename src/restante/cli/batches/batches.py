@@ -14,7 +14,7 @@ from restante.cli.batches.batches_show import BatchId, list_, pending, progress,
 from restante.cli.batches.batches_watch import watch
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.options import AsJson, Yes, is_meant
+from restante.cli.shared.options import AsJson, Yes, carried_out
 from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time
@@ -162,9 +162,7 @@ def delete(
     with door.open() as opened:
         found = opened.batches.get(batch)
         what = described(found.status())
-        if not dry_run and is_meant(f"Delete {what}?", yes=yes):
-            found.delete()
-    told = f"{'Would delete' if dry_run else 'Deleted'} {what}."
+        told = carried_out("Delete", "Deleted", what, found.delete, dry_run=dry_run, yes=yes)
     print_answer({"id": batch, "deleted": not dry_run, "dry_run": dry_run}, told, as_json=as_json)
 
 

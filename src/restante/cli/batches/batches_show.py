@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import print_more
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import listing, output, print_answer, print_json, table_of
+from restante.cli.shared.output import listing, output, print_answer, print_json, print_more, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 

@@ -13,9 +13,8 @@ import typer
 from restante.calls.consignments import CommitConsignment, DiscardConsignment, ListConsignments, ReadConsignment
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, print_answer, print_found, table_of
+from restante.cli.shared.options import AsJson, Limit, Yes, carried_out
+from restante.cli.shared.output import gathered, listing, output, print_answer, print_found, print_more, table_of
 from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
@@ -153,12 +152,12 @@ def discard(
         what = _described(found)
         if found.state is ConsignmentState.COMMITTED:
             raise _too_late(found)
-        is_open = found.state is ConsignmentState.OPEN
-        if is_open and not dry_run and is_meant(f"Discard {what}?", yes=yes):
-            link.call(DiscardConsignment(found.id))
+        told = f"{found.key} ({found.id}) was discarded before."
+        if found.state is ConsignmentState.OPEN:
+            discard = partial(link.call, DiscardConsignment(found.id))
+            told = carried_out("Discard", "Discarded", what, discard, dry_run=dry_run, yes=yes)
     answer = {"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run}
-    done = f"{'Would discard' if dry_run else 'Discarded'} {what}."
-    print_answer(answer, done if is_open else f"{found.key} ({found.id}) was discarded before.", as_json=as_json)
+    print_answer(answer, told, as_json=as_json)
 
 
 def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:

@@ -13,9 +13,8 @@ import typer
 from restante.calls.groups import DeleteGroup, ListGroups, PauseGroup, ReadGroup, ResetPosition, ResumeGroup
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, print_answer, print_found, table_of
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
+from restante.cli.shared.output import gathered, listing, output, print_answer, print_found, print_more, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -101,9 +100,8 @@ def reset(
         chosen = sorted(set(partition)) if partition else [own.partition for own in found.partitions]
         what = f"{counted(len(chosen), 'position')} of {group} to {to}"
         moved: list[Checkpointed] = []
-        if not dry_run and is_meant(f"Reset {what}?", yes=yes):
-            moved = [link.call(ResetPosition(group, own, place)) for own in chosen]
-    told = f"{'Would reset' if dry_run else 'Reset'} {what}."
+        resets = (link.call(ResetPosition(group, own, place)) for own in chosen)
+        told = carried_out("Reset", "Reset", what, partial(moved.extend, resets), dry_run=dry_run, yes=yes)
     print_answer({"group": group, "dry_run": dry_run, "positions": moved}, told, as_json=as_json)
 
 
@@ -140,9 +138,8 @@ def delete(group: GroupName, dry_run: DryRun = False, yes: Yes = False, *, door:
     with closing(door.link()) as link:
         found = link.call(ReadGroup(group))
         what = f"{group}, which has {counted(len(found.members), 'member')} and a lag of {found.lag:,}"
-        if not dry_run and is_meant(f"Delete {what}?", yes=yes):
-            link.call(DeleteGroup(group))
-    told = f"{'Would delete' if dry_run else 'Deleted'} {what}."
+        delete = partial(link.call, DeleteGroup(group))
+        told = carried_out("Delete", "Deleted", what, delete, dry_run=dry_run, yes=yes)
     print_answer({"group": group, "dry_run": dry_run, "deleted": not dry_run}, told, as_json=as_json)
 
 

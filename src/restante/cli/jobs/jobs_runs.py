@@ -11,9 +11,8 @@ import typer
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
+from restante.cli.shared.output import gathered, listing, print_answer, print_more
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted, duration
 
@@ -94,9 +93,8 @@ def forget(
     with closing(door.link()) as link:
         found = link.call(ReadJob(name))
         what = f"{name} and its {counted(found.runs, 'run')}"
-        if not dry_run and is_meant(f"Forget {what}?", yes=yes):
-            link.call(DeleteJob(name))
-    told = f"{'Would forget' if dry_run else 'Forgot'} {what}."
+        forget = partial(link.call, DeleteJob(name))
+        told = carried_out("Forget", "Forgot", what, forget, dry_run=dry_run, yes=yes)
     print_answer({"job": name, "runs": found.runs, "dry_run": dry_run, "forgotten": not dry_run}, told, as_json=as_json)
 
 

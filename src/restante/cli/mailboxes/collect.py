@@ -13,8 +13,7 @@ import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.live_options import After, CollectLive
-from restante.cli.shared.options import Format, RecipientName
+from restante.cli.shared.options import After, CollectLive, Format, RecipientName
 from restante.cli.shared.output import flush_output_to_disk, output, preview, table_of, write_output
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain

@@ -10,9 +10,8 @@ import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import Limit, RecipientName
-from restante.cli.shared.output import listing, preview, write_output
+from restante.cli.shared.output import gathered, listing, preview, print_more, write_output
 from restante.model.figures import clock_time
 
 if TYPE_CHECKING:

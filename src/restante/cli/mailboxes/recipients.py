@@ -12,9 +12,8 @@ import typer
 
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered
 from restante.cli.shared.options import AsJson, Limit, RecipientName, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer
+from restante.cli.shared.output import gathered, listing, print_answer
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:

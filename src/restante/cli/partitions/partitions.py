@@ -14,9 +14,8 @@ from restante.calls.producers import ListProducers
 from restante.cli.partitions.partitions_check import check
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import listing, output, print_answer, table_of
+from restante.cli.shared.output import gathered, listing, output, print_answer, print_more, table_of
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from restante.calls.backplane import (
 )
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer, print_found
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
+from restante.cli.shared.output import gathered, listing, print_answer, print_found, print_more
 from restante.cli.shared.plain import say
 from restante.errors import FaultyMessages, InvalidRequest, RestanteError
 from restante.model.backplane.backplane_answers import RefusedRecord
@@ -155,9 +154,8 @@ def forget(
     """
     with closing(door.link()) as link:
         what = _named(link.call(ReadRefusedRecord(partition, position)))
-        if not dry_run and is_meant(f"Remove {what}?", yes=yes):
-            link.call(DeleteRefusedRecord(partition, position))
-    told = f"{'Would remove' if dry_run else 'Removed'} {what}."
+        remove = partial(link.call, DeleteRefusedRecord(partition, position))
+        told = carried_out("Remove", "Removed", what, remove, dry_run=dry_run, yes=yes)
     answer = {"partition": partition, "position": position, "dry_run": dry_run, "deleted": not dry_run}
     print_answer(answer, told, as_json=as_json)
 

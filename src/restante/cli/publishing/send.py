@@ -29,8 +29,7 @@ from restante.cli.publishing.send_options import (
     WithBatch,
 )
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.live_options import Chat, Me
-from restante.cli.shared.options import AsJson, Format
+from restante.cli.shared.options import AsJson, Chat, Format, Me
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 from restante.model.backplane.accept import Accept

@@ -12,9 +12,8 @@ import typer
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import gathered, print_more
-from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, print_answer, print_found
+from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out, is_meant
+from restante.cli.shared.output import gathered, listing, print_answer, print_found, print_more
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -101,9 +100,8 @@ def delete(
     with closing(door.link()) as link:
         found = link.call(ReadSource(source))
         what = f"{source}, of which {counted(found.messages, 'message')} were stored"
-        if not dry_run and is_meant(f"Delete {what}?", yes=yes):
-            link.call(DeleteSource(source))
-    told = f"{'Would delete' if dry_run else 'Deleted'} {what}."
+        forget = partial(link.call, DeleteSource(source))
+        told = carried_out("Delete", "Deleted", what, forget, dry_run=dry_run, yes=yes)
     print_answer({"source": source, "dry_run": dry_run, "deleted": not dry_run}, told, as_json=as_json)
 
 

@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.1
 def main() -> None:
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.cli.shared.plain import say
-    from restante.server.memory import spare_memory
+    from restante.process_memory import spare_memory
 
     spare_memory()
     leave_pandas_out()
@@ -41,7 +41,8 @@ def main() -> None:
 
 
 def _run(order: ChildOrder) -> None:
-    from restante.server.serve import allow_connections, loop_factory, spare_the_collector
+    from restante.process_memory import spare_the_collector
+    from restante.server.serve import allow_connections, loop_factory
 
     serving = _door if order.kind == "door" else _shard
     allow_connections()

@@ -39,9 +39,10 @@ def serve_node(
 ) -> None:
     """Serve until SIGTERM or SIGINT; then the shards go to the other nodes first."""
     from restante.cluster.nodes.peer_trust import peer_trust
+    from restante.process_memory import spare_the_collector
     from restante.server.access.gate import gate_of
-    from restante.server.serve import allow_connections, listening_socket, loop_factory, spare_the_collector
-    from restante.stores.sqlite.privacy import make_folder
+    from restante.server.serve import allow_connections, listening_socket, loop_factory
+    from restante.stores.sqlite.data_folder import make_folder
 
     make_folder(folder)
     gate_of(settings.server, folder, insecure=insecure)

@@ -84,7 +84,7 @@ def serve(  # noqa: PLR0917 - each is an option
     """
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.errors import ExtraMissing
-    from restante.server.memory import spare_memory
+    from restante.process_memory import spare_memory
 
     spare_memory()
     leave_pandas_out()

@@ -35,8 +35,7 @@ def serve_several(
     from restante.cluster.shard_folders import drop_leftovers, found_table
     from restante.server.access.gate import gate_of
     from restante.server.serve import url_of
-    from restante.stores.sqlite.lock import FolderLock
-    from restante.stores.sqlite.privacy import make_folder
+    from restante.stores.sqlite.data_folder import FolderLock, make_folder
 
     table = found_table(folder, shards, settings.partition_count)
     make_folder(folder)
@@ -91,7 +90,7 @@ def _listening(folder: Path, table: ShardTable, host: str, port: int) -> socket.
     from restante.errors import InvalidRequest
     from restante.limits import CONNECTIONS_BACKLOG
     from restante.server.serve import listening_socket
-    from restante.stores.sqlite.lock import FolderLock
+    from restante.stores.sqlite.data_folder import FolderLock
 
     deadline = time.monotonic() + _BEFORE_SECONDS
     while True:

@@ -177,7 +177,7 @@ def _tokens_for(data: Path, *, new: bool) -> TokenFile:
 def _ask_before_the_first(file: TokenFile, data: Path) -> None:
     """A hub that runs without tokens serves everyone until there is one. Without a terminal, nobody can be asked."""
     from restante.errors import InvalidRequest
-    from restante.stores.sqlite.lock import FolderLock
+    from restante.stores.sqlite.data_folder import FolderLock
 
     if file.any() or not FolderLock.is_held(data):
         return

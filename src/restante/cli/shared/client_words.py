@@ -6,7 +6,7 @@ import logging
 import sys
 
 from restante.cli.shared.plain import say
-from restante.client.transport.words import LOGGER
+from restante.client.transport.unreachable import LOGGER
 
 
 class _OnStandardError(logging.Handler):

@@ -78,7 +78,7 @@ class Door(NamedTuple):
     def open_small(self) -> SmallLink:
         """The hub far away, for a single message or an explanation: it comes without Arrow. Close it."""
         from restante.cli.shared.client_words import hear_client
-        from restante.client.transport.machine_terms import terms_of
+        from restante.client.transport.options import terms_of
         from restante.client.transport.small_link import SmallLink
 
         hear_client()
@@ -93,7 +93,7 @@ class Door(NamedTuple):
         leave_pandas_out()
         from restante.cli.shared.client_words import hear_client
         from restante.client.transport.http_sync import HttpLink
-        from restante.client.transport.machine_terms import terms_of
+        from restante.client.transport.options import terms_of
 
         hear_client()
         return HttpLink(terms_of(self.hub, token=self.token))

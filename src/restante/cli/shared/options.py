@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,39 @@ RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The rec
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
+_AS_IT_COMES = "As it comes"
+CollectLive = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="Print messages as they arrive, and confirm nothing, until Ctrl-C.",
+        rich_help_panel=_AS_IT_COMES,
+    ),
+]
+After = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="NUMBER",
+        help="With --live: begin after this number; 0 begins with all of history. Default: only new messages.",
+        show_default=False,
+        rich_help_panel=_AS_IT_COMES,
+    ),
+]
+Chat = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="Chat: send each typed line to --recipient, and print the messages for --me.",
+        rich_help_panel=_AS_IT_COMES,
+    ),
+]
+Me = Annotated[
+    str | None,
+    typer.Option(metavar="RECIPIENT", help="With --live: your own mailbox.", rich_help_panel=_AS_IT_COMES),
+]
+
+
 class Format(Enum):
     """How a file says its messages."""
 
@@ -43,3 +77,12 @@ class Format(Enum):
 def is_meant(question: str, *, yes: bool) -> bool:
     """Asks on standard error, unless --yes was said; no is the end of the command."""
     return yes or typer.confirm(question, abort=True, err=True)
+
+
+def carried_out(verb: str, done: str, what: str, carry_out: Callable[[], object], *, dry_run: bool, yes: bool) -> str:
+    """Have something done that is meant, and tell it in a sentence; of a dry run, tell what would be done."""
+    if dry_run:
+        return f"Would {verb.lower()} {what}."
+    if is_meant(f"{verb} {what}?", yes=yes):
+        carry_out()
+    return f"{done} {what}."

@@ -1,4 +1,4 @@
-"""How the commands show tables, progress, data and answers."""
+"""How the commands show tables, lists, progress, data and answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
+
+from restante.limits import PAGE_MAX
+
 Answer = TypeVar("Answer")
 _PIPE_WIDTH = 240
 _FOLDED_WIDTH = 16
 """A column that may be broken into lines needs so much room."""
 _GAP_WIDTH = 3
+
+
+Item = TypeVar("Item")
+Place = TypeVar("Place", str, int)
 
 
 def progress_bar() -> Progress:
@@ -155,3 +162,22 @@ def preview(data: bytes, characters: int) -> str:
         return counted(len(data), "byte")
     shown = "".join(one if one.isprintable() else "\N{MIDDLE DOT}" for one in text[:characters])
     return shown if len(text) <= characters else f"{shown}…"
+
+
+def gathered(
+    read: Callable[[int, Place | None], tuple[Sequence[Item], Place | None]], limit: int, after: Place | None = None
+) -> list[Item]:
+    """The first items, at most `limit`. `read` is given how many, and after which place; it says where to go on."""
+    found: list[Item] = []
+    while len(found) < limit:
+        items, after = read(min(limit - len(found), PAGE_MAX), after)
+        found += items
+        if after is None:
+            break
+    return found
+
+
+def print_more(count: int, limit: int, how: str = "give a higher --limit.") -> None:
+    """How to see more, if the limit has cut the list off."""
+    if count == limit:
+        say(f"There may be more: {how}")

@@ -49,7 +49,7 @@ def migrate(
     if store is None and (shards is not None or partitions is not None):
         raise InvalidRequest("--shards and --partitions are for a database: give --store too.")
     if store is None:
-        from restante.stores.sqlite.own_folder import require_own
+        from restante.stores.sqlite.data_folder import require_own
 
         require_own(data)
         before, known = _found(data), _known()
@@ -90,8 +90,8 @@ def _found(folder: Path) -> StoredVersions:
 def _layout_of(folder: Path) -> int:
     import sqlite3
 
+    from restante.stores.sqlite.data_folder import FolderLock
     from restante.stores.sqlite.failures import translated
-    from restante.stores.sqlite.lock import FolderLock
     from restante.stores.sqlite.schema import connect_reader, version_of
 
     lock = FolderLock(folder)

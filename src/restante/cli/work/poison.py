@@ -12,9 +12,8 @@ import typer
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.lists import print_more
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, preview, print_answer, print_found
+from restante.cli.shared.output import listing, preview, print_answer, print_found, print_more
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 

@@ -23,11 +23,10 @@ from restante.calls.actions import (
 )
 from restante.calls.call import query_of
 from restante.client.transport.address import segment
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, whole_number
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, Dialogues, done, long, read, whole_number
 from restante.client.transport.retries import answered
 from restante.errors import InvalidRequest
 from restante.model.actions.action_answers import (

@@ -10,11 +10,10 @@ from restante.calls.backplane import (
     RepeatRefusedRecord,
 )
 from restante.calls.call import query_of
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, done, read, whole_number
+from restante.client.transport.requests import FOR_JSON, Dialogues, done, read, whole_number
 from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedPage, RefusedRecord
 from restante.model.mailboxes.answers import Receipt
 

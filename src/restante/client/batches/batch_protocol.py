@@ -28,11 +28,10 @@ from restante.calls.batches import (
 from restante.calls.call import query_of
 from restante.client.batches.acknowledgement_text import text_of, text_of_several
 from restante.client.transport.address import segment
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import carried_out, expect, value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, said
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, Dialogues, done, long, read, said
 from restante.client.transport.retries import Answered, answered
 from restante.errors import BatchUnknown, OutcomeUnknown
 from restante.limits import WAIT_SECONDS_MAX

@@ -21,11 +21,10 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.client.transport.address import segment
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork
 from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, given, long, read
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, Dialogues, done, given, long, read
 from restante.client.transport.retries import Answered, answered
 from restante.model.consignments.consignment_answers import (
     BatchWish,

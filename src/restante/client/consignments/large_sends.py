@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from restante.client.consignments.pieces import CutPieces, Piece, pieces_of
-from restante.client.publishing.sizes import size_of_message
+from restante.client.publishing.early_checks import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
 from restante.model.backplane.accept import Accept

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.client.publishing.early_checks import refuse_faulty
+from restante.client.publishing.early_checks import refuse_faulty, size_of_message
 from restante.client.publishing.sendable import messages_of_one, sendable
-from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import PARCEL_BYTES_DEFAULT
 from restante.model.columns.arrow import Column, numbers_of

@@ -8,11 +8,10 @@ from restante import limits
 from restante.calls.call import query_of
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.client.transport.column_answers import feed_of, snapshot_of
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs
 from restante.client.transport.http_answers import expect
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_ARROW, done, partition_path
+from restante.client.transport.requests import FOR_ARROW, Dialogues, done, partition_path
 from restante.client.transport.retries import Answered, answered
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish, SnapshotAnswer
 

@@ -30,11 +30,10 @@ from restante.calls.groups import (
 )
 from restante.client.transport.address import HubAddress, segment
 from restante.client.transport.column_answers import table_of
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Response
 from restante.client.transport.http_answers import expect, unreadable, value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_ARROW, FOR_JSON, WITH_JSON, done, read, said, whole_number
+from restante.client.transport.requests import FOR_ARROW, FOR_JSON, WITH_JSON, Dialogues, done, read, said, whole_number
 from restante.client.transport.retries import Answered, answered
 from restante.model.groups.group import Start
 from restante.model.groups.group_answers import (

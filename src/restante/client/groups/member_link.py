@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from restante.calls.call import Answer, Call
 from restante.client.groups import group_protocol
-from restante.client.transport.dialogues import dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
+from restante.client.transport.requests import dialogue_of
 
 
 class MemberLink(HttpCarrier):

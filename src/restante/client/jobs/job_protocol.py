@@ -7,11 +7,10 @@ import msgspec
 from restante.calls.call import query_of
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
 from restante.client.transport.address import segment
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import WITH_JSON, done, read
+from restante.client.transport.requests import WITH_JSON, Dialogues, done, read
 from restante.model.jobs.job import check_run
 from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobStatus
 

@@ -12,7 +12,7 @@ from restante.client.publishing.early_checks import refuse_faulty
 from restante.client.publishing.new_ids import identify_messages
 from restante.client.publishing.sendable import single_message
 from restante.client.surface.arguments import count_of, text_of, whole
-from restante.client.transport.words import warn
+from restante.client.transport.unreachable import warn
 from restante.errors import InvalidRequest
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX
 from restante.model.publishing.message import Message

@@ -5,11 +5,10 @@ from __future__ import annotations
 from restante.calls.call import query_of
 from restante.calls.nodes import DrainNode, ListRounds, ReadNodes
 from restante.client.transport.address import segment
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, done, read
+from restante.client.transport.requests import FOR_JSON, Dialogues, done, read
 from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 
 _PATH = "/v1/nodes"

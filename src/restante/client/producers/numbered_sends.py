@@ -28,7 +28,7 @@ from restante.client.producers.lane import Lane
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.exchange import LongWork, Pause
 from restante.client.transport.options import Retrying
-from restante.client.transport.words import warn
+from restante.client.transport.unreachable import warn
 from restante.errors import (
     FaultyMessages,
     Internal,

@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from restante.client.publishing.buffer_bounds import BufferBounds
-from restante.client.publishing.buffer_errors import dropped, is_closed
+from restante.client.publishing.buffer_bounds import BufferBounds, dropped, is_closed
 from restante.client.publishing.buffer_intake import Admitted
+from restante.client.publishing.early_checks import HEADER_BYTES
 from restante.client.publishing.new_ids import identify_messages
 from restante.client.publishing.parcel import Parcel
-from restante.client.publishing.sizes import HEADER_BYTES
 from restante.client.sending.send_queue import SendQueue
 from restante.errors import FaultyMessages, ProducerDisconnected, RestanteError
 from restante.model.publishing.message import Message

@@ -9,9 +9,15 @@ from functools import partial
 
 from restante.client.producers.producer_async import ProducerClient
 from restante.client.publishing.buffer import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
-from restante.client.publishing.buffer_bounds import BufferBounds
+from restante.client.publishing.buffer_bounds import (
+    BufferBounds,
+    broken,
+    cut_off,
+    from_callback,
+    log_failure,
+    still_sending,
+)
 from restante.client.publishing.buffer_doors_async import AsyncBufferEntrance, OnError, OnSuccess, call_back
-from restante.client.publishing.buffer_errors import broken, cut_off, from_callback, log_failure, still_sending
 from restante.client.publishing.parcel import Parcel
 from restante.client.sending.sender_async import AsyncSender
 from restante.client.surface.asynchronous import Hub

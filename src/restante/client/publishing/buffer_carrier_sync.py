@@ -8,9 +8,14 @@ from functools import partial
 
 from restante.client.producers.producer_sync import ProducerClient
 from restante.client.publishing.buffer import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
-from restante.client.publishing.buffer_bounds import BufferBounds
+from restante.client.publishing.buffer_bounds import (
+    BufferBounds,
+    broken,
+    from_callback,
+    log_failure,
+    still_sending,
+)
 from restante.client.publishing.buffer_doors_sync import BufferEntrance, OnError, OnSuccess, call_back
-from restante.client.publishing.buffer_errors import broken, from_callback, log_failure, still_sending
 from restante.client.publishing.parcel import Parcel
 from restante.client.sending.sender_sync import Sender
 from restante.client.surface.sync import Hub

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from restante.client.publishing.buffer import Buffering, Stack
-from restante.client.publishing.buffer_bounds import BufferBounds
-from restante.client.publishing.buffer_errors import no_room, not_told
+from restante.client.publishing.buffer_bounds import BufferBounds, no_room, not_told
 from restante.client.publishing.buffer_intake import BufferAdmission
 from restante.client.sending.sender_async import AsyncSender
 from restante.client.surface.asynchronous import Hub

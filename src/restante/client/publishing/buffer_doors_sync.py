@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from restante.client.publishing.buffer import Buffering, Stack
-from restante.client.publishing.buffer_bounds import BufferBounds
-from restante.client.publishing.buffer_errors import no_room
+from restante.client.publishing.buffer_bounds import BufferBounds, no_room
 from restante.client.publishing.buffer_intake import Admitted, BufferAdmission
 from restante.client.sending.sender_sync import Sender
 from restante.client.surface.sync import Hub

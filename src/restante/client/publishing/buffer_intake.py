@@ -12,9 +12,8 @@ import msgspec
 
 from restante import limits
 from restante.client.publishing.buffer_bounds import BufferBounds
-from restante.client.publishing.early_checks import is_plain_recipient, refuse_faulty
+from restante.client.publishing.early_checks import HEADER_BYTES, is_plain_recipient, refuse_faulty, size_of_message
 from restante.client.publishing.sendable import few_sendable
-from restante.client.publishing.sizes import HEADER_BYTES, size_of_message
 from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal

@@ -1,14 +1,31 @@
-"""Early checks of a client: a message that can never be stored is seen at once; the rules themselves are the model's."""
+"""Early checks of a client, before the rules of the model: can the message ever be stored, and how many bytes does it take?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET
+
 from restante import limits
+from restante.errors import InvalidRequest
+from restante.limits import KIB
 from restante.model.publishing import intake
 from restante.model.publishing.message import Message
 from restante.model.publishing.names import STEPS
 from restante.model.publishing.refusals import refusal
+
+HEADER_BYTES = 512
+"""The bytes that go before the messages: the partition, the group, the owner level and the largest number, in any form."""
+_MESSAGE_BYTES = 330
+"""The names of all fields, a weight and an expiry in JSON; or their places in columns."""
+_MADE_ID = "0" * 36
+"""An id as long as the one that a message without an id gets before it is sent."""
+_PROPERTY_BYTES = 8
+_BASE64_BYTES_MAX = 256 * KIB
+"""More than this is not sent as base64."""
+_encoder = msgspec.json.Encoder()
 
 
 def is_plain_recipient(recipient: object) -> bool:
@@ -23,3 +40,31 @@ def refuse_faulty(messages: Sequence[Message]) -> None:
     _, faults = intake.from_messages(messages, claim_check_origins=None, data_bytes_max=limits.LARGE_DATA_BYTES_MAX)
     if faults:
         raise refusal(faults)
+
+
+def size_of_message(message: Message) -> int:
+    """The most bytes that a message can take, as JSON or in columns."""
+    properties = message.properties
+    names = (message.recipient, message.origin, message.kind, message.document_type, message.media_type)
+    texts = (*names, message.id or _MADE_ID, properties)
+    try:
+        named = len(_encoder.encode(texts)) + _PROPERTY_BYTES * len(properties)
+        return _MESSAGE_BYTES + named + _size_of_data(message.data if message.text is None else message.text)
+    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(
+            f"The message cannot be sent: its data must be bytes, or a value that JSON can say: {error}"
+        ) from error
+
+
+def size_of_table(table: pa.Table) -> int:
+    """About how many bytes columns take; they are not held to the limit of a parcel."""
+    return table.nbytes
+
+
+def _size_of_data(data: object) -> int:
+    if data is UNSET:
+        return 0
+    if isinstance(data, bytes | bytearray | memoryview):
+        length = memoryview(data).nbytes
+        return length + min(length, _BASE64_BYTES_MAX) // 3 + 4
+    return len(_encoder.encode(data))

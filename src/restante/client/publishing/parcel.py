@@ -17,11 +17,16 @@ import pyarrow as pa
 
 from restante import limits
 from restante.client.batches.batch_view import BatchName, batch_id_of
-from restante.client.publishing.early_checks import is_plain_recipient, refuse_faulty
+from restante.client.publishing.early_checks import (
+    HEADER_BYTES,
+    is_plain_recipient,
+    refuse_faulty,
+    size_of_message,
+    size_of_table,
+)
 from restante.client.publishing.new_ids import identified_table, identify_messages, set_each
 from restante.client.publishing.parcel_dump import Dumped, dumped, loaded, messages_of_table, stream_of
 from restante.client.publishing.sendable import sendable, single_message
-from restante.client.publishing.sizes import HEADER_BYTES, size_of_message, size_of_table
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following

@@ -8,8 +8,7 @@ from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.transport.address import DEFAULT_URL
 from restante.client.transport.http_sync import HttpLink
-from restante.client.transport.machine_terms import RETRYING, terms_of
-from restante.client.transport.options import Retrying
+from restante.client.transport.options import RETRYING, Retrying, terms_of
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 
 

@@ -11,8 +11,7 @@ from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.surface import asynchronous
 from restante.client.transport.address import DEFAULT_URL
 from restante.client.transport.http_async import AsyncHttpLink
-from restante.client.transport.machine_terms import RETRYING, terms_of
-from restante.client.transport.options import Retrying, Terms
+from restante.client.transport.options import RETRYING, Retrying, Terms, terms_of
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 
 

@@ -26,9 +26,9 @@ from restante.client.publishing.joint_sends import joint_send, may_share, send_e
 from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.sources import source_protocol
 from restante.client.transport import protocol
-from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_async import AsyncHttpCarrier
 from restante.client.transport.options import Retrying, Terms
+from restante.client.transport.requests import Dialogues, dialogue_of
 from restante.client.transport.small_protocol import publish_encoded
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.mailboxes.answers import Receipt

@@ -12,9 +12,9 @@ from pyreqwest.exceptions import PyreqwestError
 from restante.client.nodes.hub_places import map_request
 from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
-from restante.client.transport.first_contact import FirstContact
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
 from restante.client.transport.options import Terms
+from restante.client.transport.unreachable import FirstContact
 
 T = TypeVar("T")
 

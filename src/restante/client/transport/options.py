@@ -1,15 +1,20 @@
-"""`Retrying` and `Terms`: how often a client repeats a call, and what a call needs beside its arguments."""
+"""`Retrying` and `Terms`: how often a client repeats a call, and what a call needs beside its arguments; `terms_of` makes them."""
 
 from __future__ import annotations
 
+import os
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 
 from restante import limits
 from restante.client.nodes.hub_places import HubPlaces
-from restante.client.transport.address import HubAddress
+from restante.client.transport.address import HubAddress, addresses_of
+from restante.client.transport.unreachable import warn
 from restante.errors import InvalidRequest
+from restante.limits import CLIENT_TIMEOUT_SECONDS
 from restante.model.back_off import back_off
 
 
@@ -79,3 +84,29 @@ def _check_times(value: object) -> None:
 def _check_seconds(name: str, value: object, *, least: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < least:
         raise InvalidRequest(f"{name} is a number of seconds, at least {least:g}, not {value!r}.")
+
+
+RETRYING = Retrying()
+"""The default."""
+
+
+def terms_of(
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float = CLIENT_TIMEOUT_SECONDS,
+    retries: int | Retrying = RETRYING,
+) -> Terms:
+    """The terms of a client in this process, checked."""
+    addresses = addresses_of(url, token=token)
+    return Terms(
+        address=addresses[0],
+        places=HubPlaces(addresses, time.monotonic, random.random()),
+        timeout=checked_timeout(timeout),
+        retrying=retrying_of(retries),
+        clock=time.monotonic,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        chance=random.random,
+        random=os.urandom,
+        tell=warn,
+    )

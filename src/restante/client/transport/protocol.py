@@ -24,7 +24,6 @@ from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.transport.address import segment
 from restante.client.transport.column_answers import bundle_of, history_of, table_of
-from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs
 from restante.client.transport.http_answers import (
     Count,
@@ -43,6 +42,7 @@ from restante.client.transport.requests import (
     FOR_BUNDLE,
     FOR_JSON,
     WITH_JSON,
+    Dialogues,
     done,
     given,
     long,

@@ -1,11 +1,12 @@
-"""The parts that the dialogues over HTTP share: making a request, and reading a plain answer."""
+"""The parts that the dialogues over HTTP share: which carries out which call, making a request, and reading a plain answer."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from restante import limits
-from restante.calls.call import Call, options
+from restante.calls.call import Answer, Call, options
 from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs, Response
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
@@ -13,12 +14,20 @@ from restante.client.transport.retries import answered
 from restante.errors import InvalidRequest
 from restante.wire.media import ARROW, JSON, LETTERS
 
-T = TypeVar("T")
+Dialogues: TypeAlias = Mapping[type[Call[Any]], Callable[[Terms, Any], Dialogue[Any]]]
+"""A table from the type of a call to its dialogue."""
 
+
+T = TypeVar("T")
 FOR_ARROW = (("Accept", ARROW),)
 FOR_BUNDLE = (("Accept", f"{LETTERS}, {ARROW}"),)
 FOR_JSON = (("Accept", JSON),)
 WITH_JSON = (*FOR_JSON, ("Content-Type", JSON))
+
+
+def dialogue_of(dialogues: Dialogues, terms: Terms, call: Call[Answer]) -> Dialogue[Answer]:
+    """The dialogue that carries out this call."""
+    return dialogues[type(call)](terms, call)
 
 
 def done(terms: Terms, request: HttpRequest, status: int) -> Dialogue[Response]:

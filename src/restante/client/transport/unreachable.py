@@ -1,19 +1,35 @@
-"""Why a hub cannot be reached: nothing answers, its name is unknown, it speaks no TLS, its certificate is not trusted.
+"""A hub that cannot be reached: why, and what a client says while it tries on, so that a wait is never silent.
 
 The cause is recognised by the words of the drivers' errors, which come from Rust, OpenSSL or the operating system.
+
+Some networks drop packets silently. `FirstContact` watches the first request of a client. If the request has no answer
+after a moment, it tries a connection of its own, and warns only if that fails too: a hub may take its time, as for a peek
+that waits.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from urllib.parse import urlsplit
 
 from restante.client.transport.address import HubAddress
 from restante.errors import Unavailable
+from restante.limits import FIRST_LOOK_SECONDS, FIRST_WORD_SECONDS
 
 _UNKNOWN_NAME = ("dns error", "failed to lookup address", "name or service not known", "nodename nor servname")
 _UNKNOWN_NAME_ALSO = ("temporary failure in name resolution", "getaddrinfo failed", "no address associated")
 _NO_TLS = ("invalidcontenttype", "wrong_version_number", "record layer failure", "wrong version number")
 _NOT_TRUSTED = ("invalid peer certificate", "certificate_verify_failed", "certificate verify failed")
+
+
+LOGGER = "restante.client"
+_log = logging.getLogger(LOGGER)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 def unreachable(address: HubAddress, reason: str) -> Unavailable:
@@ -35,3 +51,48 @@ def _told(url: str, reason: str) -> str:
 def _says(reason: str, *words: str) -> bool:
     text = reason.casefold()
     return any(word in text for word in words)
+
+
+def warn(text: str) -> None:
+    """Log the warning. If logging is not configured, Python shows it on standard error."""
+    _log.warning("%s", text)
+
+
+class FirstContact:
+    """Watches the first exchange of a client, and no later one."""
+
+    def __init__(self, address: HubAddress, tell: Callable[[str], None]) -> None:
+        self._address = address
+        self._tell = tell
+        self._over = not address.local and _has_proxy()
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Inside this context, the client waits for an answer."""
+        return nullcontext() if self._over else self._watching()
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        timer = threading.Timer(FIRST_LOOK_SECONDS, self._look)
+        timer.daemon = True
+        timer.name = "restante-first-contact"
+        timer.start()
+        try:
+            yield
+        finally:
+            self._over = True
+            timer.cancel()
+
+    def _look(self) -> None:
+        parts = urlsplit(self._address.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((parts.hostname, port), FIRST_WORD_SECONDS - FIRST_LOOK_SECONDS).close()
+        except OSError as error:
+            if not self._over:
+                reason = "no connection yet" if isinstance(error, TimeoutError) else str(error)
+                self._tell(f"{unreachable(self._address, reason).message} Still trying.")
+
+
+def _has_proxy() -> bool:
+    """Whether requests may go through a proxy, which a plain connection would not use."""
+    return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from restante.errors import ActionUnknown
 from restante.hub.actions.look_up import look_up
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.groups.check_memory import LATE_SECONDS, GroupCheck, GroupChecks
+from restante.hub.groups.group_health import LATE_SECONDS, GroupCheck, GroupChecks
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.hub.health.deep_check import health_recipient
 from restante.hub.publishing.publish import large_publish

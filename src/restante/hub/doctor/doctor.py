@@ -15,7 +15,6 @@ import msgspec
 from restante import limits
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_actions import examine_actions
-from restante.hub.doctor.doctor_batch_parts import examine_batch_parts
 from restante.hub.doctor.doctor_batches import examine_batches
 from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
@@ -28,8 +27,8 @@ from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_jobs import examine_jobs
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, examine_entries, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
-from restante.hub.doctor.doctor_rounds import examine_rounds
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
+from restante.hub.doctor.doctor_shards import examine_batch_parts, examine_rounds
 from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
 from restante.model.backplane.poison import check_poison

@@ -9,9 +9,9 @@ import numpy as np
 
 from restante.errors import DataDamaged
 from restante.hub.batches.hand_items import set_entry, stored_groups, stored_segment
-from restante.hub.doctor.doctor_batch_parts import enlisted_parts, is_part_deleted
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
+from restante.hub.doctor.doctor_shards import enlisted_parts, is_part_deleted
 from restante.hub.engine.core import uuid_text
 from restante.model.batches.batch import NOTHING, BatchRow, Counts, added_up, decode_batch, decode_counts, is_completing
 from restante.model.batches.batch_answers import Counting

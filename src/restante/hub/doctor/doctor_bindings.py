@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
-from restante.hub.doctor.doctor_batch_parts import is_part_deleted
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import entries, examine_entries
+from restante.hub.doctor.doctor_shards import is_part_deleted
 from restante.hub.engine.core import uuid_text
 from restante.model.batches.batch import Counts, decode_batch, decode_counts
 from restante.model.batches.bound_stretches import NOTHING_BOUND, BindingRole, BoundStretch, load_bindings

@@ -24,8 +24,7 @@ from restante.hub.door import (
 )
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
-from restante.hub.door.in_process_threads import OwnWays
-from restante.hub.door.in_process_watch import Watch
+from restante.hub.door.in_process_watch import OwnWays, Watch
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.parked import closed
 from restante.model.access.access import EVERYTHING, Grant

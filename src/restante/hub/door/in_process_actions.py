@@ -19,8 +19,7 @@ from restante.hub.actions.accept import (
 from restante.hub.actions.joint_reports import report_each_soon
 from restante.hub.actions.look_up import bell_of, check_id
 from restante.hub.actions.outcomes import is_light, report_request
-from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.door.in_process_watch import Watch
+from restante.hub.door.in_process_watch import OwnWays, Threads, Watch
 from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported, OutcomesTaken

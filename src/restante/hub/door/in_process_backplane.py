@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from restante.calls.backplane import AwaitRecords
 from restante.hub.backplane.outcomes import RecordOutcomes, outcomes_of, places_of, wait_is_worth_it
-from restante.hub.door.in_process_threads import OwnWays, Threads
+from restante.hub.door.in_process_watch import OwnWays, Threads
 from restante.model.backplane.backplane_answers import RecordOutcome
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, ReadBatch, WaitForBatch
-from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.door.in_process_watch import Watch
+from restante.hub.door.in_process_watch import OwnWays, Threads, Watch
 from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import ACKNOWLEDGED_SMALL_MAX
 from restante.model.batches.batch_answers import Acknowledged, BatchStatus, is_complete, is_counted_elsewhere

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from restante.calls.feed import ReadFeed, ReadSnapshot
-from restante.hub.door.in_process_threads import OwnWays, Threads
+from restante.hub.door.in_process_watch import OwnWays, Threads
 from restante.hub.feed.calls import (
     check_feed,
     check_snapshot,

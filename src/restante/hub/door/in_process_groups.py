@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
-from restante.hub.door.in_process_threads import OwnWays, Threads
+from restante.hub.door.in_process_watch import OwnWays, Threads
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.groups.checkpoints import asks_home
 from restante.hub.groups.few_pages import look_few

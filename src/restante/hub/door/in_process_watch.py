@@ -1,15 +1,29 @@
-"""`Watch`: something that a task of an event loop waits for, without a thread meanwhile."""
+"""`Threads` and `Watch`, the base of the asynchronous link: calls in threads, and waits without one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from restante.hub.door.in_process_threads import Threads
+from restante.calls.call import Call
+from restante.hub.door.hub import OpenHub
 from restante.limits import WAIT_SECONDS_MAX
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+OwnWays: TypeAlias = Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]]
+"""A table from the type of a call to the function of the asynchronous link that carries it out in the event loop, or waits there."""
+
+
+class Threads(Protocol):
+    """A link that has calls of its hub done in threads of its own."""
+
+    @property
+    def hub(self) -> OpenHub: ...
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 class Watch(Generic[T]):

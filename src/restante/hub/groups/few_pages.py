@@ -17,9 +17,9 @@ from restante.hub.action_rows.action_memory import ActionMemory, HandedAction
 from restante.hub.action_rows.recent_actions import RecentAction
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.parked import closed
+from restante.hub.groups.group_starts import starts_of
 from restante.hub.groups.members import known_member, member_id_of, presume_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup
-from restante.hub.groups.read_starts import starts_of
 from restante.model.actions.handed_row import HandedRow, shown_body
 from restante.model.columns.text_ids import unpacked
 from restante.model.groups.group_answers import FewPage, NextAnswer, ReadAfter, Running

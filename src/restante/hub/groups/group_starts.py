@@ -1,17 +1,20 @@
-"""Where groups begin and end: what a hub remembers of a group, and its position in each partition; on a draft."""
+"""Where groups begin and end, on a draft, and where the next pages of a member begin."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
+from restante.errors import GenerationStale
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups.group_rows import GroupsSoFar, put_position, ring_group
 from restante.hub.groups.home_memory import HomeMemory
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.model.groups.group import GroupRow, Start, group_key
+from restante.model.groups.group_answers import ReadAfter
 from restante.model.groups.group_position import PositionRow, begun, decode_position, ended, is_of
 from restante.model.groups.membership import Membership, membership_of
 from restante.model.groups.shares import NOBODY
@@ -72,3 +75,19 @@ def end_partition(core: Core, draft: RequestDraft, partition: int, name: str) ->
     put_position(core, draft, name, partition, ended(row))
     if not row.generation:
         draft.delete(partition, Space.GROUP_POSITION, group_key(name))
+
+
+def starts_of(known: KnownGroup, member_id: bytes, after: Sequence[ReadAfter]) -> list[int]:
+    """The starts of each partition. All must be the member's under their generations; nothing up to a checkpoint is handed out."""
+    rows = [known.positions[each.partition] for each in after]
+    stale = [
+        {"partition": each.partition, "generation": row.generation}
+        for each, row in zip(after, rows, strict=True)
+        if row.generation != each.generation or row.holder != member_id
+    ]
+    if stale:
+        named = ", ".join(str(each["partition"]) for each in stale)
+        raise GenerationStale(
+            f"Partitions were given to somebody since: {named}. Ask with a heartbeat what is yours.", stale=stale
+        )
+    return [max(each.position, row.position) for each, row in zip(after, rows, strict=True)]

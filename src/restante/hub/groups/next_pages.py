@@ -22,9 +22,9 @@ from restante.hub.feed.feed import read_feed
 from restante.hub.groups.action_pages import handed_out
 from restante.hub.groups.few_pages import look_few
 from restante.hub.groups.group_rows import group_bell
+from restante.hub.groups.group_starts import starts_of
 from restante.hub.groups.members import known_member, member_id_of, state_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup
-from restante.hub.groups.read_starts import starts_of
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.feed.feed_answers import FeedAnswer

@@ -18,7 +18,7 @@ from restante.hub.publishing.identities import Judged, Verdict, judge
 from restante.model.publishing.arrival import arrive
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
-from restante.model.publishing.sound_rows import comparable_rows, misplaced
+from restante.model.publishing.validation import comparable_rows, misplaced
 
 _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
     Verdict.CONFLICT: (

@@ -1,15 +1,19 @@
-"""Collecting what is wrong with the messages of a send."""
+"""Collecting what is wrong with the messages of a send, how large it may be, and which of its messages are sound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from restante.errors import Fault, InvalidMessage
+from restante import limits
+from restante.errors import Fault, InvalidMessage, InvalidRequest, PartitionMismatch
 from restante.model.columns.arrow import column_of, strings_of
+from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.refusals import rule_field
+from restante.model.storage.partition import partitions_of
 
 FIELDS = (
     "id",
@@ -31,10 +35,20 @@ FIELDS = (
 COLUMNS = (*FIELDS, "text_id")
 """The columns that an Arrow table may have: the texts of ids are a column of their own, as the hub gives them out."""
 READ_ONLY = ("sequence_number", "published_at", "collected_at", "state")
-
 _ORDER = {name: place for place, name in enumerate(FIELDS + READ_ONLY)}
-
 Detail = str | Callable[[int], str]
+_CONTENT = frozenset({"id", "recipient", "origin", "kind", "weight", "bundleable", "data"})
+"""The fields that decide whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
+
+
+def check_count(n: int) -> None:
+    if n > limits.SEND_MESSAGES_MAX:
+        raise InvalidRequest(f"{n} messages are too many for one send: at most {limits.SEND_MESSAGES_MAX} are allowed")
+
+
+def check_bytes(size: int) -> None:
+    if size > limits.SEND_BYTES_MAX:
+        raise InvalidRequest(f"{size} bytes are too much for one send: at most {limits.SEND_BYTES_MAX} are allowed")
 
 
 class Faults:
@@ -67,3 +81,34 @@ class Faults:
             Fault(index=row, code=InvalidMessage.code, detail=detail, field=field, id=text if has_id else None)
             for ((row, _, field), detail), text, has_id in zip(found, texts, named, strict=True)
         ]
+
+
+def comparable_rows(columns: MessageColumns, faults: Sequence[Fault]) -> NDArray[np.int64]:
+    """The messages that may be compared with what is stored: their senders gave their ids."""
+    return np.flatnonzero(_sound(columns, faults, _CONTENT) & ~columns.made_id)
+
+
+def misplaced(
+    columns: MessageColumns, faults: Sequence[Fault], partition: int | None, partition_count: int
+) -> list[Fault]:
+    """The faults of messages for other partitions than the one that all were sent to, if they were sent to one."""
+    if partition is None:
+        return []
+    own = partitions_of(columns.recipient.values, partition_count)[columns.recipient.codes]
+    rows = np.flatnonzero((own != partition) & _sound(columns, faults, frozenset({"recipient"})))
+    return [
+        Fault(
+            index=row,
+            code=PartitionMismatch.code,
+            field="recipient",
+            detail=f"its recipient belongs to partition {own[row]}, not {partition}",
+        )
+        for row in rows.tolist()
+    ]
+
+
+def _sound(columns: MessageColumns, faults: Sequence[Fault], fields: frozenset[str]) -> NDArray[np.bool_]:
+    """Which messages have no fault in these fields."""
+    sound = np.ones(len(columns), np.bool_)
+    sound[[fault.index for fault in faults if (field := rule_field(fault)) is None or field in fields]] = False
+    return sound

@@ -23,7 +23,7 @@ from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.frame_order import FrameOrder
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk
-from restante.server.requests.label import Label, label_of
+from restante.server.requests.publish_headers import Label, label_of
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count
 from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of

@@ -41,6 +41,7 @@ _ASK_SECONDS = 2.0
 _AGAIN_SECONDS = 0.2
 _LOOK_SECONDS = 0.5
 _FITNESS_SECONDS = 2.0
+_FIRST_LOOK_SECONDS = 3.0
 
 
 class AskedRecord(NamedTuple):
@@ -68,15 +69,18 @@ class DoorBackplane:
         """By shard what it is to be asked for in this turn of the loop."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Return when publishes can be taken, or after a while: a Kafka that is away keeps nobody from the other routes."""
         self._loop = asyncio.get_running_loop()
-        for work in (self._look_after(), self._look_at_log(), self._ask_fitness()):
-            self._begin(work)
+        self._begin(self._look_after())
+        self._begin(self._ask_fitness())
+        await asyncio.wait((self._begin(self._look_at_log()),), timeout=_FIRST_LOOK_SECONDS)
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         for task in tuple(self._tasks):

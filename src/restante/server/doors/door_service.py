@@ -107,7 +107,7 @@ class DoorService(HttpServer):
         self.server.announce = started
         self.server.before_announcing = self._ready
         if self.link.backplane is not None:
-            self.link.backplane.start()
+            await self.link.backplane.start()
         self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
         try:
             await self.serve()

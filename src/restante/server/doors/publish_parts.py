@@ -41,7 +41,7 @@ from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
-from restante.model.publishing.sound_rows import comparable_rows, misplaced
+from restante.model.publishing.validation import comparable_rows, misplaced
 from restante.model.shards.ranges import shard_of
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import MADE_ID

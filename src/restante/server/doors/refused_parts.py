@@ -13,7 +13,7 @@ from restante.cluster.shard_lines import ShardLines
 from restante.errors import Fault, FaultyMessages
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
-from restante.model.publishing.sound_rows import misplaced
+from restante.model.publishing.validation import misplaced
 
 
 @dataclass(slots=True, eq=False)

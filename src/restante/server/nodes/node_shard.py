@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from restante.backplanes.lent import LentBackplane
-from restante.cluster.call_server import CallAnswers
+from restante.cluster.call_server import CallAnswers, CallConnections
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.keeper import Look
 from restante.cluster.nodes.shard_seats import ShardSeats
@@ -67,7 +67,7 @@ class NodeShard(Service):
         )
         self.desk.hub.health_sources.register("nodes", measure)
         self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
-        self._calls: set[CallAnswers] = set()
+        self._calls = CallConnections()
         self._running: asyncio.Future[None] | None = None
         self._since = running_seconds()
 
@@ -108,8 +108,7 @@ class NodeShard(Service):
         self.drain()
         assert self._running is not None, "it was begun"
         await self._running
-        for connection in tuple(self._calls):
-            connection.close()
+        self._calls.close()
 
     def _tell(self) -> None:
         """The node's keeper says which shards are served."""

@@ -72,8 +72,7 @@ from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.sends import SendAnswer, SendsAnswer
 from restante.server.routes.sources import ResetSourceBody
-from restante.server.routes.tickets import TicketAnswer, TicketBody
-from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
+from restante.server.routes.tokens import Caller, TicketAnswer, TicketBody, TokenBody, TokenMade, TokenPage
 from restante.server.routes.upkeep import Done, SettingsInForce
 from restante.wire.action_bodies import ActionBody, ActionsBody, JointOutcomesBody, OutcomesBody
 

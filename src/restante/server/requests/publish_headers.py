@@ -1,14 +1,19 @@
-"""Headers of a publish: the batch that its messages are bound to, the source they come from, and when it is answered."""
+"""Headers of a publish, and the label of a frame: the batch of its messages, their source, and when it is answered."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
+
+from msgspec import UNSET
 
 from restante.errors import InvalidRequest
 from restante.model.backplane.accept import Accept
 from restante.model.columns.text_ids import is_uuid
+from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.sources.source import check_source
 from restante.server.connections.exchange import Exchange
+from restante.wire.frames import FrameHeader
 
 ACCEPT_HEADER = "Restante-Accept"
 BATCH_HEADER = "Restante-Batch"
@@ -71,3 +76,29 @@ def _only(exchange: Exchange, header: str, key: bytes, why: str = "") -> str | N
 
 def _no_uuid(what: str, text: str, **details: str) -> InvalidRequest:
     return InvalidRequest(f"{what} must be a UUID of 36 characters, not {text[:64]!r}.", **details)
+
+
+class Label(NamedTuple):
+    """None: to any partition, without numbers, for no batch, from nowhere in particular."""
+
+    partition: int | None = None
+    producer: ProducerNumbers | None = None
+    batch: str | None = None
+    source: str | None = None
+    accept: Accept | None = None
+
+
+def label_of(header: FrameHeader) -> Label:
+    """The label of a frame of the pipelined link."""
+    partition = None if header.partition is UNSET else header.partition
+    batch = None if header.batch is UNSET else check_batch_id(header.batch, field="batch")
+    source = None if header.source is UNSET else check_source(header.source)
+    accept = None if header.accept is UNSET else header.accept
+    if header.producer is UNSET:
+        return Label(partition, None, batch, source, accept)
+    check_numbers(header.producer)
+    if partition is None:
+        raise InvalidRequest(
+            "producer numbers the messages of one partition: name the partition too.", field="partition"
+        )
+    return Label(partition, header.producer, batch, source, accept)

@@ -17,6 +17,7 @@ from restante.calls.actions import (
 from restante.calls.call import query_names
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
+from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.action_row import ActionState
 from restante.server.connections.bodies import read_json, read_nothing
 from restante.server.connections.exchange import Exchange
@@ -24,7 +25,6 @@ from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.requests.carried_properties import carried_properties
 from restante.server.requests.options import asked
 from restante.server.requests.publish_headers import batch_of
 from restante.server.route_table import Route
@@ -38,6 +38,14 @@ _ACTION = "/v1/actions/{action}"
 _OUTCOMES = "/v1/groups/{group}/partitions/{partition}/outcomes"
 _JOINT_OUTCOMES = "/v1/groups/{group}/outcomes"
 _POISON = "/v1/groups/{group}/poison"
+
+
+_PUBLISHER = frozenset({Role.PUBLISHER})
+_ASKING = frozenset(Role)
+"""Callers that may not know of an action hear that it is not there, and no more."""
+_WORKING = frozenset({Role.WORKER})
+_OPERATING = frozenset({Role.OPERATOR})
+_TRACE_CHARACTERS_MAX = 128
 
 
 def _carried(exchange: Exchange) -> dict[str, str]:
@@ -129,12 +137,6 @@ async def report_each(desk: Desk, exchange: Exchange) -> None:
     await exchange.json(200, reported, headers=[_NO_STORE])
 
 
-_PUBLISHER = frozenset({Role.PUBLISHER})
-_ASKING = frozenset(Role)
-"""Callers that may not know of an action hear that it is not there, and no more."""
-_WORKING = frozenset({Role.WORKER})
-_OPERATING = frozenset({Role.OPERATOR})
-
 SEND = Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"}))
 REPORT = Route("POST", _OUTCOMES, report, _WORKING)
 REPORT_EACH = Route("POST", _JOINT_OUTCOMES, report_each, _WORKING)
@@ -148,3 +150,10 @@ ROUTES = (
     Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
     Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),
 )
+
+
+def carried_properties(correlation_id: str, trace: str | None) -> dict[str, str]:
+    carried = {CORRELATION_PROPERTY: correlation_id}
+    if trace is not None and len(trace) <= _TRACE_CHARACTERS_MAX and trace.isascii() and trace.isprintable():
+        carried[TRACE_PROPERTY] = trace
+    return carried

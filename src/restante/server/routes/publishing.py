@@ -12,9 +12,8 @@ from restante.model.publishing.few_or_many import Few, Many
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming
 from restante.server.desk import Desk
-from restante.server.requests.label import Label
 from restante.server.requests.producer_numbers import producer_numbers, refuse_numbers
-from restante.server.requests.publish_headers import accept_of, batch_of, source_of
+from restante.server.requests.publish_headers import Label, accept_of, batch_of, source_of
 from restante.server.route_table import Route
 
 

@@ -1,17 +1,20 @@
-"""Tokens over the wire: who the caller is, and for operators those that there are, new ones, and the end of one."""
+"""Tokens over the wire: who the caller is; for operators those that there are, new ones, and the end of one; tickets for browsers."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from restante import limits
+from restante.calls.mailboxes import PartitionOf
 from restante.errors import Forbidden, InvalidRequest
+from restante.limits import RECIPIENT_CHARACTERS_MAX, TICKET_SECONDS
 from restante.model.access.access import Role
 from restante.model.mailboxes.pages import page_size
+from restante.server.access.gate import check_role
 from restante.server.access.tokens import Token, TokenFile, id_of
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
@@ -21,6 +24,9 @@ from restante.server.route_table import Route
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _Names = tuple[str, ...]
 _Roles = tuple[Role, ...]
+_EVERYBODY = frozenset(Role)
+_OPERATOR = frozenset({Role.OPERATOR})
+_RECIPIENT = frozenset({Role.RECIPIENT})
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,10 +148,32 @@ def _kept(desk: Desk) -> TokenFile:
     return kept
 
 
-_EVERYBODY = frozenset(Role)
-_OPERATOR = frozenset({Role.OPERATOR})
+class TicketBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The purpose of the ticket."""
+
+    recipient: Annotated[
+        str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX, description="Whose mailbox is to be followed.")
+    ]
+
+
+class TicketAnswer(msgspec.Struct, frozen=True):
+    """A ticket, and until when it opens a live connection."""
+
+    ticket: str
+    expires_at: datetime
+
+
+async def make_ticket(desk: Desk, exchange: Exchange) -> None:
+    body = await read_request(desk, exchange, TicketBody)
+    desk.hub.call(PartitionOf(body.recipient))  # It refuses what no recipient can be called.
+    check_role(exchange.grant, _RECIPIENT, body.recipient)
+    expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
+    answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)
+    await exchange.json(201, answer, headers=_NO_STORE)
+
 
 ROUTES = (
+    Route("POST", "/v1/tickets", make_ticket, _RECIPIENT),
     Route("GET", "/v1/whoami", whoami, _EVERYBODY),
     Route("GET", "/v1/tokens", tokens, _OPERATOR, frozenset({"limit", "after"})),
     Route("POST", "/v1/tokens", make_token, _OPERATOR),

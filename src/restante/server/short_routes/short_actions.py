@@ -21,9 +21,9 @@ from restante.model.actions.action_kind import CORRELATION_PROPERTY
 from restante.model.mailboxes.answers import Receipt
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.carried_properties import carried_properties
 from restante.server.route_table import Route
 from restante.server.routes import actions
+from restante.server.routes.actions import carried_properties
 from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
 from restante.wire.action_bodies import read_action, read_outcomes, read_reports, report_of
 

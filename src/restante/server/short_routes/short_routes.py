@@ -5,9 +5,8 @@ from __future__ import annotations
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.short_way import ShortWay
 from restante.server.desk import Desk
-from restante.server.short_routes.short_acknowledge import ShortAcknowledge
 from restante.server.short_routes.short_actions import ShortAction, ShortJointReport, ShortReport
-from restante.server.short_routes.short_dequeue import ShortDequeue
+from restante.server.short_routes.short_confirmations import ShortAcknowledge, ShortDequeue
 from restante.server.short_routes.short_publish import ShortParcel, ShortPublish
 
 _GROUPS, _PARTITIONS = b"/v1/groups/", b"/partitions/"

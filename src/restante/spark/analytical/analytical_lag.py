@@ -12,8 +12,7 @@ from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgres
 
 from restante.calls.mailboxes import ListPartitions
 from restante.client.transport.http_sync import HttpLink
-from restante.client.transport.machine_terms import terms_of
-from restante.client.transport.options import Retrying
+from restante.client.transport.options import Retrying, terms_of
 from restante.spark.source.options import HubPlace
 
 

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from restante.client.transport.address import DEFAULT_URL
-from restante.client.transport.machine_terms import terms_of
-from restante.client.transport.options import Retrying
+from restante.client.transport.options import Retrying, terms_of
 from restante.errors import InvalidRequest
 from restante.limits import (
     PARCEL_BYTES_DEFAULT,

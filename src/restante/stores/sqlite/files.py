@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from restante.limits import MIB
 from restante.model.storage.changes import Buffer
+from restante.stores.sqlite.data_folder import FILE_MODE, make_folder
 from restante.stores.sqlite.failures import FlushFailed
-from restante.stores.sqlite.privacy import FILE_MODE, make_folder
 
 FILES_OPEN_MAX = 128
 _BLANK_BYTES = MIB

@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from restante.limits import KIB
+from restante.stores.sqlite.data_folder import FILE_MODE
 from restante.stores.sqlite.failures import FlushFailed, RecordInDoubt
 from restante.stores.sqlite.files import flush, flush_names
 from restante.stores.sqlite.flush_pace import FlushPace
-from restante.stores.sqlite.privacy import FILE_MODE
 from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life, encode, encode_file_head, first_link
 
 STEP_BYTES = 256 * KIB

@@ -28,17 +28,15 @@ from restante.ports.store import BlobPlace, StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
 from restante.stores.sqlite.cut import FolderCut
+from restante.stores.sqlite.data_folder import FolderLock, make_database, make_folder, require_own, tighten
 from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, byte_count, flush_names
 from restante.stores.sqlite.journal import JOURNAL_BYTES_TARGET, Journal
-from restante.stores.sqlite.lock import FolderLock
 from restante.stores.sqlite.log import Log, LogFile, log_files
 from restante.stores.sqlite.log_content import read_log
 from restante.stores.sqlite.lookups import Lookups, row_id_of
 from restante.stores.sqlite.older_log import bring_in_older_log
 from restante.stores.sqlite.overlay import Generation, Overlay
-from restante.stores.sqlite.own_folder import require_own
-from restante.stores.sqlite.privacy import make_database, make_folder, tighten
 from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import BlobRow, decode, unpack_lives
 from restante.stores.sqlite.schema import MIGRATIONS, Migration, connect_writer, is_new, migrate

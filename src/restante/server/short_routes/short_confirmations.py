@@ -1,16 +1,47 @@
-"""The short way of small acknowledgements."""
+"""The short ways of what confirms: a dequeue, and small acknowledgements."""
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
+from restante.calls.mailboxes import Dequeue
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import Acknowledged
+from restante.model.mailboxes.answers import Dequeued
 from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
-from restante.server.routes import acknowledgements
+from restante.server.routes import acknowledgements, mailboxes
 from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
+
+_PATH = re.compile(rb"/v1/recipients/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)/bundles/([0-9A-Fa-f-]{36})")
+"""Names that are percent-encoded, or that a proxy might change, are left to the application."""
+_NO_BODY = (None, b"0")
+
+
+class ShortDequeue(ShortRoute[Dequeued]):
+    """A dequeue takes no room: a connection waits for few answers, and the committer bounds its queue."""
+
+    route: ClassVar[Route] = mailboxes.DEQUEUE
+    status: ClassVar[int] = 200
+    takes_room: ClassVar[bool] = False
+    recurs: ClassVar[bool] = False
+    is_of_recipient: ClassVar[bool] = True
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        found = _PATH.fullmatch(url)
+        return None if found is None else (found[1].decode(), found[2].decode())
+
+    def size(self, given: GivenHeaders) -> int | None:
+        return 0 if given.get(b"content-length") in _NO_BODY and b"content-type" not in given else None
+
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Dequeued]) -> bool:  # noqa: ARG002
+        self.desk.hub.dequeue_soon(Dequeue(*head.place), listener)
+        return True
+
+    def count(self, request: CommitRequest[Dequeued], seconds: float) -> None:  # noqa: ARG002  # only publishes are timed
+        self.desk.metrics.collected.add(request.answer().messages)
 
 
 class ShortAcknowledge(ShortRoute[Acknowledged]):
