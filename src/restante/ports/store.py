@@ -125,6 +125,10 @@ class Store(StoreReader, Protocol):
         """
         ...
 
+    def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
+        """Write several blobs as `put_blob` does, together where that is cheaper. After an error some of them may be there."""
+        ...
+
     def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
         """Take the partitions from `first` on, below `partition_count`: gives a fence higher than any before, durably."""
         ...

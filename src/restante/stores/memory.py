@@ -137,6 +137,10 @@ class MemoryStore:
             self._require_fences({blob.partition: fence})
             self._carry_out([partial(self._write_blob, blob, parts)], blobs=[blob])
 
+    def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
+        for blob, parts in blobs:
+            self.put_blob(blob, parts, fence=fence)
+
     def blobs(self, partition: int) -> list[BlobKey]:
         with self._lock:
             self._require_open()

@@ -186,6 +186,18 @@ class StoreContract:
         assert bytes(reopened.read_blob(BlobKey(3, 7), 0, size)) == data
         reopened.close()
 
+    @pytest.mark.parametrize("size", [10, 400 * KIB])
+    def test_several_blobs_put_ahead_are_there_each_in_its_partition(
+        self, store: Store, folder: Path, size: int
+    ) -> None:
+        blobs = {BlobKey(partition, 7): _pattern(size + partition) for partition in range(4)}
+        store.put_blobs([(blob, [data[:5], data[5:]]) for blob, data in blobs.items()], fence=store.raise_fences(4))
+        reopened = self.reopen(store, folder)
+        for blob, data in blobs.items():
+            assert reopened.blobs(blob.partition) == [blob]
+            assert bytes(reopened.read_blob(blob, 0, len(data))) == data
+        reopened.close()
+
     def test_blobs_are_listed_by_partition_in_ascending_order(self, store: Store) -> None:
         numbers = [1, 2, 9, 10, 255, 256, 1 << 40]
         store.commit(

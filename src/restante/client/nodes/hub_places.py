@@ -19,6 +19,7 @@ from restante.client.transport.exchange import Failure, HttpRequest, Reply, Resp
 from restante.errors import InvalidRequest
 from restante.limits import SENDS_BYTES_TARGET
 from restante.model.shards.node_answers import NodeMap, NodeState, ShardState
+from restante.model.storage.changes import Buffer
 from restante.wire.media import JSON
 
 _REQUESTS_BEFORE = 16
@@ -110,7 +111,7 @@ class HubPlaces:
             self._look_at, self._looked_at = now + _REFRESH_SECONDS, now
             return True
 
-    def place_for(self, path: str, body: bytes | None = None) -> HubAddress:
+    def place_for(self, path: str, body: Buffer | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
             owner = (
@@ -174,12 +175,12 @@ class HubPlaces:
         home = home_of_path(path, len(self._owners))
         return None if home is None else self._owners[home]
 
-    def owner_of_send(self, body: bytes) -> str | None:
+    def owner_of_send(self, body: Buffer) -> str | None:
         """The address of the owner of all recipients of a small publish; None if there are several, or one node has all."""
         owner = self._owner_of_all(_read_publish, body) if self._owners else None
         return None if owner is None else owner.url
 
-    def _owner_of_all(self, read: Callable[[bytes], set[str]], body: bytes) -> HubAddress | None:
+    def _owner_of_all(self, read: Callable[[Buffer], set[str]], body: Buffer) -> HubAddress | None:
         """The owner of all recipients of small publishes; None if there are several, which any node shares out."""
         if len(body) > _READ_BYTES_MAX[read] or body[:1] != b"{":
             return None
@@ -233,19 +234,19 @@ class HubPlaces:
         self._look_at = min(self._look_at, max(self._clock(), self._looked_at + _LOOK_AGAIN_SECONDS))
 
 
-def _read_publish(body: bytes) -> set[str]:
+def _read_publish(body: Buffer) -> set[str]:
     """The recipients of a publish."""
     return {message.recipient for message in _decoder.decode(body).messages}
 
 
-def _read_sends(body: bytes) -> set[str]:
+def _read_sends(body: Buffer) -> set[str]:
     """The recipients of several sends."""
     return {message.recipient for send in _sends_decoder.decode(body).sends for message in send.messages}
 
 
-_READ: Mapping[str, Callable[[bytes], set[str]]] = {_PUBLISH: _read_publish, SENDS_PATH: _read_sends}
+_READ: Mapping[str, Callable[[Buffer], set[str]]] = {_PUBLISH: _read_publish, SENDS_PATH: _read_sends}
 """How the recipients of a body are read, by its path."""
-_READ_BYTES_MAX: Mapping[Callable[[bytes], set[str]], int] = {
+_READ_BYTES_MAX: Mapping[Callable[[Buffer], set[str]], int] = {
     _read_publish: _BODY_BYTES_MAX,
     _read_sends: 2 * SENDS_BYTES_TARGET,
 }

@@ -48,7 +48,7 @@ def joint_send(terms: Terms, encoded: EncodedPublish) -> JointCall | None:
     """A send as it stands among others; None if it is no JSON."""
     if encoded.content_type != JSON:
         return None
-    return JointCall(encoded.body, len(encoded.body), terms.places.owner_of_send(encoded.body))
+    return JointCall(bytes(encoded.body), len(encoded.body), terms.places.owner_of_send(encoded.body))
 
 
 def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:

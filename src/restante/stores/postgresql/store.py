@@ -94,6 +94,10 @@ class ShardStore(StoreReads):
             raise translated(error) from error
         self._commits.written_bytes += size_of(rows)
 
+    def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
+        for blob, parts in blobs:
+            self.put_blob(blob, parts, fence=fence)
+
     def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
         return self._commits.raise_fences(range(first, partition_count))
 
