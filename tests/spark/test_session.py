@@ -41,12 +41,12 @@ def test_a_session_that_runs_is_used_again(spark: SparkSession) -> None:
     assert session() is spark
 
 
-def test_a_hub_that_was_killed_comes_back_with_all_it_had(hub: HubProcess) -> None:
-    with hub.connect() as connected:
+def test_a_hub_that_was_killed_comes_back_with_all_it_had(hub_process: HubProcess) -> None:
+    with hub_process.connect() as connected:
         connected.producer.send([Message(recipient="anna", origin="tests", data=b"x")])
-    hub.kill()
-    hub.restart()
-    with hub.connect() as connected:
+    hub_process.kill()
+    hub_process.restart()
+    with hub_process.connect() as connected:
         bundle = connected.recipient("anna").peek()
     assert bundle is not None
     assert [message.data for message in bundle.messages] == [b"x"]
@@ -79,6 +79,7 @@ spark.stop()
 """
 
 
+@pytest.mark.usefixtures("own_java")
 def test_where_there_is_no_java_the_wheel_s_runs_quietly_and_trusts_whom_the_machine_trusts(tmp_path: Path) -> None:
     commands = without_java(tmp_path / "commands")
     kept = tmp_path / "cache" / "restante" / "spark"
@@ -169,6 +170,7 @@ def processes_with(mark: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by /proc")
+@pytest.mark.usefixtures("own_java")
 def test_control_c_while_spark_starts_leaves_no_java_and_no_trace(tmp_path: Path) -> None:
     mark = f"RESTANTE_TEST_{os.getpid()}_{tmp_path.name}"
     command = [sys.executable, "-m", "restante.cli", "jobs", "run", "analytical-store", "--tables", str(tmp_path)]
