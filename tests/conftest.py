@@ -51,18 +51,8 @@ _SPARK_SMOKE = (
     "test_reports.py::test_the_leaderboard_ranks[ranks_are_shared_and_lists_are_short]",
 )
 """How Spark reads and writes, and a case of each job."""
-_WITHOUT_SPARK = frozenset(
-    {
-        "test_archive.py",
-        "test_cleaning.py",
-        "test_documents_shapes.py",
-        "test_java.py",
-        "test_registry.py",
-        "test_scheduling.py",
-        "test_slices.py",
-    }
-)
-"""Tests beside those of Spark that start none."""
+_JAVA = frozenset({"spark", "own_java"})
+"""Fixtures of tests that start Spark. The others of `tests/spark` are for people."""
 _KILLS = frozenset(
     {
         "test_kills.py",
@@ -262,7 +252,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_of_spark(item: pytest.Item) -> bool:
-    return _folder_of(item) == "spark" and not _is_quick(item)
+    starts_java = not _JAVA.isdisjoint(getattr(item, "fixturenames", ()))
+    return _folder_of(item) == "spark" and starts_java and not _name_of(item).endswith(_SPARK_SMOKE)
 
 
 def _is_of_kafka(item: pytest.Item) -> bool:
@@ -300,10 +291,6 @@ def _place_of(item: pytest.Item) -> str:
 def _folder_of(item: pytest.Item) -> str:
     """The first folder below this one."""
     return _place_of(item).split("/", 1)[0]
-
-
-def _is_quick(item: pytest.Item) -> bool:
-    return item.path.name in _WITHOUT_SPARK or _name_of(item).endswith(_SPARK_SMOKE)
 
 
 def _is_counted(item: pytest.Item) -> bool:

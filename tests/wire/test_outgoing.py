@@ -22,6 +22,7 @@ from restante.model.publishing.message import Message, State
 from restante.wire.outgoing.base64_columns import base64_texts
 from restante.wire.outgoing.outgoing import (
     arrow_bytes,
+    arrow_pieces,
     bundle_cloudevents,
     bundle_json,
     columns_json,
@@ -174,6 +175,21 @@ def test_an_arrow_stream_holds_the_table(sent: list[Message]) -> None:
     read = ipc.open_stream(pa.py_buffer(arrow_bytes(table))).read_all()
     assert read.schema.equals(MESSAGE_SCHEMA)
     assert to_messages(read) == to_messages(table)
+
+
+@unhurried
+@given(st.lists(messages(), max_size=5), st.integers(0, 3))
+def test_an_arrow_stream_in_pieces_is_the_same_stream(sent: list[Message], first: int) -> None:
+    table = table_of(*sent).slice(first)
+    assert b"".join(arrow_pieces(table)) == bytes(arrow_bytes(table))
+
+
+def test_a_large_column_is_a_piece_and_is_not_copied() -> None:
+    table = table_of(*[Message(recipient="ada", data=bytes(1_000))] * 300)
+    pieces = arrow_pieces(table)
+    assert b"".join(pieces) == bytes(arrow_bytes(table))
+    data: Any = table.column("data").chunk(0)
+    assert data.buffers()[2].address in [pa.py_buffer(piece).address for piece in pieces]
 
 
 @pytest.mark.parametrize("answer", [messages_json, lambda table: bundle_cloudevents(bundle_of(table))])

@@ -8,28 +8,33 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restante.model.publishing.bulk_parcel import BulkParcel
+from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
 from restante.model.storage.segment_frame import EncodedSegment
+from restante.outside.bulk_clerk import BulkClerk
 from restante.outside.clerk_process import ClerkAnswer, ClerkTask
 from restante.outside.helper_frames import read_frame, write_frame
 from restante.outside.helper_process import HelperProcess, wait_for_answer
 from restante.outside.page_clerk import PageClerk
-from restante.ports.clerk import PageQuestion, ReadPage, SegmentPart
+from restante.ports.clerk import BulkTerms, PageQuestion, ReadPage, SegmentPart
 
 _WORTH_CALLS = 32
 """From so many calls on the process that files is worth its start."""
 _WORTH_PAGES = 4
+_WORTH_BODIES = 4
 MODULE = "restante.outside.clerk_process"
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ClerkAnswer)
 
 
 class FilingClerk:
-    """One process files: who finds it busy computes by himself. Another reads pages."""
+    """One process files: who finds it busy computes by himself. Another reads pages, a third lays out bulk."""
 
     def __init__(self, worth_calls: int = _WORTH_CALLS) -> None:
         self._process = HelperProcess(MODULE, "files", worth_calls)
         self._pages = PageClerk(min(worth_calls, _WORTH_PAGES))
+        self._bulk = BulkClerk(min(worth_calls, _WORTH_BODIES))
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
         answer = self._ask(ClerkTask.JOIN, contents, shifts, group)
@@ -52,6 +57,13 @@ class FilingClerk:
         return self._pages.published(page)
 
     @property
+    def lays_out(self) -> bool:
+        return self._bulk.lays_out
+
+    def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:
+        return self._bulk.laid_out(body, terms)
+
+    @property
     def process_id(self) -> int | None:
         """The id of the process that files, if there is one."""
         return self._process.process_id
@@ -64,6 +76,7 @@ class FilingClerk:
     def close(self) -> None:
         self._process.close()
         self._pages.close()
+        self._bulk.close()
 
     def _ask(self, task: ClerkTask, *given: object) -> list[EncodedSegment] | None:
         """The answer of the process; None if the caller is to do the work."""

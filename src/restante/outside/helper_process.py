@@ -34,8 +34,10 @@ T = TypeVar("T")
 class HelperProcess:
     """Started when there is enough to do. One question at a time."""
 
-    def __init__(self, module: str, work: str, worth_calls: int) -> None:
+    def __init__(self, module: str, work: str, worth_calls: int, *, inherited: tuple[int, ...] = ()) -> None:
+        """`inherited`: descriptors that the process has, too."""
         self._module = module
+        self._inherited = inherited
         self._work = work
         """The work of the process, for the log."""
         self._worth_calls = worth_calls
@@ -99,7 +101,7 @@ class HelperProcess:
 
     def _start(self) -> None:
         try:
-            self._process, self._line = start_process(self._module)
+            self._process, self._line = start_process(self._module, self._inherited)
         except OSError as error:
             self._not_before = time.monotonic() + _PAUSE_SECONDS
             _log.warning("The process that %s could not be started (%s); the hub does it.", self._work, error)
@@ -119,7 +121,7 @@ class HelperProcess:
         process.wait()
 
 
-def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def start_process(module: str, inherited: tuple[int, ...] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A process that runs a module, and the socket that is its standard input."""
     ours, theirs = socket.socketpair()
     try:
@@ -128,6 +130,7 @@ def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
                 (sys.executable, "-m", module),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
+                pass_fds=inherited,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_ONE_THREAD},
             )
     except BaseException:

@@ -1,4 +1,4 @@
-"""The clerk: computes what filing writes, and large pages of the feed.
+"""The clerk: computes what filing writes, large pages of the feed, and the mailbags of bulk.
 
 It stores nothing and keeps nothing, so it may be another process, and may die.
 """
@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
 from restante.model.storage.segment_frame import EncodedSegment
@@ -53,6 +54,16 @@ class PageQuestion(NamedTuple):
     """The messages that were released to the end: the numbers that they have, those that they had, and when."""
 
 
+class BulkTerms(NamedTuple):
+    """The terms on which a body is laid out: those of the data folder, the settings, and the time."""
+
+    key: int
+    partition_count: int
+    claim_check_origins: Sequence[str] | None
+    data_bytes_max: int
+    now: int
+
+
 class ReadPage(NamedTuple):
     """Rows of the feed, the same as an Arrow stream, and the seconds of processor time that they took elsewhere."""
 
@@ -86,6 +97,15 @@ class Clerk(Protocol):
         """The rows that are asked for; None if it could not: the caller reads them, and meets the reason."""
         ...
 
+    @property
+    def lays_out(self) -> bool:
+        """Whether it lays out bulk now; otherwise the caller does."""
+        ...
+
+    def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:
+        """The mailbags of an Arrow stream, if nothing is wrong with it or special; None: the caller finds out, and does the work."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -94,6 +114,7 @@ class OwnClerk:
 
     merges = False
     reads = False
+    lays_out = False
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
         return joined(contents, shifts, group)
@@ -102,6 +123,9 @@ class OwnClerk:
         return None
 
     def published(self, page: PageQuestion) -> ReadPage | None:  # noqa: ARG002 - never asked
+        return None
+
+    def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:  # noqa: ARG002 - never asked
         return None
 
     def close(self) -> None:

@@ -39,6 +39,24 @@ class BlobPlace(NamedTuple):
     length: int
 
 
+class FetchedRows(NamedTuple):
+    """All entries of some spaces and all blobs, of some partitions."""
+
+    rows: dict[tuple[int, Space], list[tuple[bytes, bytes]]]
+    """In key order; what has no entries may be missing."""
+    blobs: dict[int, list[BlobKey]]
+    """Ascending; a partition that has none may be missing."""
+
+
+@runtime_checkable
+class FetchesRows(Protocol):
+    """A store that is far away: what many scans would give, it gives at once."""
+
+    def fetch(self, partitions: range, spaces: Sequence[Space]) -> FetchedRows:
+        """All of these. They are of one moment if no commit comes in between."""
+        ...
+
+
 @runtime_checkable
 class BlobsInFiles(Protocol):
     """A store whose blobs other processes of this machine can read, too, as long as a reader here is pinned to them."""
@@ -105,6 +123,10 @@ class Store(StoreReader, Protocol):
 
         After `Unavailable` it may be there all the same: its number is not used again.
         """
+        ...
+
+    def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
+        """Write several blobs as `put_blob` does, together where that is cheaper. After an error some of them may be there."""
         ...
 
     def raise_fences(self, partition_count: int, *, first: int = 0) -> int:

@@ -97,7 +97,7 @@ def number_of(frame: str | Body) -> int | None:
         return None
 
 
-def encode_frame(header: FrameHeader, *, content_type: str, body: bytes) -> str | bytes:
+def encode_frame(header: FrameHeader, *, content_type: str, body: Body) -> str | bytes:
     """A frame out of what `encode_publish` made."""
     head = _encoder.encode(header)
     if content_type == JSON:

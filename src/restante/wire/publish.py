@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyarrow import ipc
 
 from restante.errors import InvalidRequest
 from restante.limits import LARGE_DATA_BYTES_MAX
@@ -29,6 +28,8 @@ from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import COLUMNS
 from restante.wire.media import ARROW
+from restante.wire.outgoing.outgoing import arrow_bytes
+from restante.wire.plain_tables import plain_table
 from restante.wire.publish_json import Making, encode_few
 
 __all__ = [
@@ -79,10 +80,13 @@ def _encode(sent: Few | Many | EncodedPublish, making: Making | None) -> Encoded
 
 def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:
     """A sequence of messages, or anything with Arrow columns, as an Arrow stream of what the rules made of it."""
-    return _columns_stream(sent, Making(random, now_ms))
+    return bytes(_columns_stream(sent, Making(random, now_ms)))
 
 
-def _columns_stream(sent: object, making: Making | None) -> bytes:
+def _columns_stream(sent: object, making: Making | None) -> memoryview:
+    plain = plain_table(sent, making) if isinstance(sent, pa.Table) else None
+    if plain is not None:
+        return stream_bytes(plain)
     if isinstance(sent, Sequence):
         return columns_stream(
             _checked(intake.from_messages(sent, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)), making
@@ -99,7 +103,7 @@ def _checked(taken: tuple[MessageColumns, list[Any]]) -> MessageColumns:
     return columns
 
 
-def columns_stream(columns: MessageColumns, making: Making | None) -> bytes:
+def columns_stream(columns: MessageColumns, making: Making | None) -> memoryview:
     """The columns as an Arrow stream, which the hub takes as they are; with `making`, with ids where there are none."""
     n, missing = len(columns), int(columns.made_id.sum())
     if making is not None:
@@ -129,12 +133,9 @@ def _without_ids(table: pa.Table, absent: NDArray[np.bool_]) -> pa.Table:
     return table.set_column(place, "id", pc.if_else(column_of(~absent), ids, pa.scalar(None, ids.type)))
 
 
-def stream_bytes(table: pa.Table) -> bytes:
+def stream_bytes(table: pa.Table) -> memoryview:
     """A whole Arrow stream."""
-    sink = pa.BufferOutputStream()
     try:
-        with ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
+        return arrow_bytes(table)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequest(f"the columns cannot be sent: {error}") from error
-    return sink.getvalue().to_pybytes()

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
+from restante.model.storage.changes import Buffer
+
 T = TypeVar("T")
 Pairs = tuple[tuple[str, str], ...]
 
@@ -26,7 +28,7 @@ class HttpRequest:
     """Seconds, from connecting to the last byte of the answer."""
     query: Pairs = ()
     headers: Pairs = ()
-    body: bytes | None = None
+    body: Buffer | None = None
 
     @property
     def target(self) -> str:

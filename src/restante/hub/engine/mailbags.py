@@ -9,17 +9,26 @@ from restante import limits
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition, Unfiled
 from restante.hub.engine.plan import RequestDraft
+from restante.model.storage.changes import BlobKey
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, tier_of
 from restante.model.storage.segment_frame import EncodedSegment
 
 
-def put_mailbag(core: Core, draft: RequestDraft, segments: Sequence[EncodedSegment], first: int, count: int) -> None:
-    """A mailbag into the draft; it is in the catalog after the commit."""
+def put_mailbag(
+    core: Core,
+    draft: RequestDraft,
+    segments: Sequence[EncodedSegment],
+    first: int,
+    count: int,
+    written: Sequence[BlobKey] = (),
+) -> None:
+    """A mailbag into the draft; it is in the catalog after the commit. Its blobs may be `written` already."""
     partition = core.partitions[segments[0].group]
+    blobs = written or [draft.take_blob(partition.number) for _ in segments]
     laid = []
-    for segment in segments:
-        blob = draft.take_blob(partition.number)
-        draft.blobs.append((blob, segment.parts))
+    for segment, blob in zip(segments, blobs, strict=True):
+        if not written:
+            draft.blobs.append((blob, segment.parts))
         laid.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
     row = RunRow(laid[0].blob, first, first + count - 1, tuple(laid), RunState.VISIBLE, core.clock(), mailbag=True)
     draft.put_run(partition.number, row)

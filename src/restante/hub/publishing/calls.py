@@ -15,6 +15,7 @@ from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources
+from restante.hub.publishing.bulk_elsewhere import laid_out_elsewhere
 from restante.hub.publishing.delayed import delay_request, refuse_combined
 from restante.hub.publishing.notice_delivery import deliver
 from restante.hub.publishing.publish import check_partition, large_publish
@@ -22,7 +23,9 @@ from restante.hub.publishing.publish_request import PlainPublish, PublishRequest
 from restante.hub.publishing.refuse import in_conflict
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.hub.publishing.sourced import sourced_publish
+from restante.hub.publishing.written_ahead import written_ahead
 from restante.model.access.access import Grant
+from restante.model.access.origin_access import check_origins
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.broadcast import has_broadcast, spread
@@ -38,7 +41,8 @@ def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
         enlist_if_new(core, parse_uuid(call.batch, "batch"))
     request = publish_request(core, call, caller)
     filing.relieve(core)
-    return core.submit(request)
+    with written_ahead(core, request):
+        return core.submit(request)
 
 
 def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:
@@ -58,6 +62,11 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
                 messages, partition=call.partition, numbers=call.producer, batch=batch, caller=caller, line=line
             )
         case Few() | Many() as sent:
+            laid = laid_out_elsewhere(core, sent)
+            if laid is not None:
+                check_origins(caller, laid.arrivals.columns.origin)
+                columns = laid.arrivals.columns
+                return large_publish(core, columns, call.partition, call.producer, batch, caller, line, laid)
             columns = sent_columns(core, sent, caller, call.partition)
             refuse_positions(columns)
             if are_delayed(columns, core.clock()):

@@ -79,14 +79,14 @@ class Judged:
     seen: dict[int, Seen]
 
 
-def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
+def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask, grouped: Grouped | None = None) -> Judged:
     """Judge each arrival; request i has rows start[i] to start[i + 1], and requests are judged in order.
 
     A request with a conflict, an erased message or a damaged twin is refused whole, so later requests are not compared
-    with its messages. `accepted` is False for every row of a request that was refused before.
+    with its messages. `accepted` is False for every row of a request that was refused before. They may be `grouped` already.
     """
     verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
-    grouped = group(arrivals)
+    grouped = grouped or group(arrivals)
     seen = {partition: Seen.of(core.partitions[partition]) for partition in grouped.partitions}
     for partition, rows in grouped.parts():
         _judge_stored(core, arrivals, partition, rows, verdict, original)

@@ -10,6 +10,7 @@ from restante.hub.engine.core import Core
 from restante.hub.publishing.publish_request import LaidOut
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, mailbags, places
+from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.publishing.message import MessageColumns
 
 
@@ -18,7 +19,11 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
     if made:
         random = core.random(made * intake.RANDOM_BYTES_PER_ID)
         columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
-    arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+    return owned_arrivals(core, arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count))
+
+
+def owned_arrivals(core: Core, arrivals: Arrivals) -> Arrivals:
+    """The same, if all of them are for partitions of this hub."""
     if core.shard is not None:
         for partition in np.unique(arrivals.partition).tolist():
             core.require_owned(partition)
@@ -30,6 +35,10 @@ def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> LaidOut:
     now = core.clock()
     segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
     return LaidOut(arrivals, grouped, place, counts, segments, now)
+
+
+def laid_elsewhere(laid: BulkParcel) -> LaidOut:
+    return LaidOut(laid.arrivals, laid.grouped, laid.place, laid.counts, laid.segments, laid.published_at)
 
 
 def taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:

@@ -35,7 +35,7 @@ from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bin
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import HeldMessages, Holds
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
-from restante.hub.publishing.lay_out import arrived, laid_out, taken
+from restante.hub.publishing.lay_out import arrived, laid_elsewhere, laid_out, owned_arrivals, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, are_plainly_next, conclude
 from restante.hub.publishing.publish_few import plan_few
 from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of
@@ -49,11 +49,11 @@ from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, arrive, group
+from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
-from restante.model.storage.segment_frame import EncodedSegment
 
 
 def large_publish(
@@ -64,26 +64,31 @@ def large_publish(
     batch: bytes | None = None,
     caller: Grant = EVERYTHING,
     line: Line | None = None,
+    laid: BulkParcel | None = None,
 ) -> PublishRequest:
-    """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out."""
+    """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out.
+
+    It may be `laid` out already.
+    """
     size = size_of(columns)
     request = PublishRequest((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
     if numbers is not None:
         request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
-    arrivals = arrived(core, columns)
+    arrivals = arrived(core, columns) if laid is None else owned_arrivals(core, laid.arrivals)
     if _misplaced(request, arrivals.partition):
         raise whole_refusal(core, columns, (), partition)
-    return prepared(core, request, arrivals)
+    return prepared(core, request, arrivals, laid)
 
 
-def prepared(core: Core, request: PublishRequest, arrivals: Arrivals) -> PublishRequest:
+def prepared(core: Core, request: PublishRequest, arrivals: Arrivals, laid: BulkParcel | None = None) -> PublishRequest:
     """A publish of messages that are right and have ids: judged, and laid out if all of them are new."""
     start = np.array([0, len(arrivals)])
     with core.pins.reading():
-        judged = judge(core, arrivals, start, np.ones(len(arrivals), np.bool_))
+        grouped = None if laid is None else laid.grouped
+        judged = judge(core, arrivals, start, np.ones(len(arrivals), np.bool_), grouped)
     request.unit = Unit([request], start, judged)
     if not judged.verdict.any() and len(arrivals):
-        request.unit.parcel = laid_out(core, arrivals, judged.grouped)
+        request.unit.parcel = laid_out(core, arrivals, judged.grouped) if laid is None else laid_elsewhere(laid)
     return request
 
 
@@ -385,11 +390,7 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
     first = np.zeros(core.deed.partition_count, np.int64)
     for partition in np.flatnonzero(parcel.counts).tolist():
         first[partition] = draft.add_messages(partition, int(parcel.counts[partition]))
-    by_partition: dict[int, list[EncodedSegment]] = {}
-    for encoded in parcel.segments:
-        by_partition.setdefault(encoded.group, []).append(encoded)
-    for partition, segments in by_partition.items():
-        put_mailbag(core, draft, segments, int(first[partition]), int(parcel.counts[partition]))
+    _put_mailbags(core, draft, parcel, first)
     draft.concerns.append(parcel.arrivals.recipient_hash)
     number = first[parcel.arrivals.partition] + parcel.place
     draft.arrived.append(parcel.arrivals.fingerprint)
@@ -399,6 +400,18 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
         accept_columns(core, draft, parcel.arrivals, actions, number, parcel.published_at)
     draft.mail.append(_shipped(parcel, number, actions))
     return number
+
+
+def _put_mailbags(core: Core, draft: RequestDraft, parcel: LaidOut, first: NDArray[np.int64]) -> None:
+    """Put the mailbags of all partitions into the draft, whose first numbers these are."""
+    parcel.named = True
+    by_partition: dict[int, list[int]] = {}
+    for index, encoded in enumerate(parcel.segments):
+        by_partition.setdefault(encoded.group, []).append(index)
+    for partition, indices in by_partition.items():
+        segments = [parcel.segments[index] for index in indices]
+        written = [parcel.blobs[index] for index in indices] if parcel.blobs else ()
+        put_mailbag(core, draft, segments, int(first[partition]), int(parcel.counts[partition]), written)
 
 
 def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:

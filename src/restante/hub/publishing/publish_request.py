@@ -19,13 +19,14 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
+from restante.model.storage.changes import BlobKey
 from restante.model.storage.segment_frame import EncodedSegment
 
 ROW_BYTES = 512
 """About how many bytes a message takes beside its data."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LaidOut:
     """Messages laid out as mailbags, before they have numbers."""
 
@@ -35,6 +36,10 @@ class LaidOut:
     counts: NDArray[np.int64]
     segments: list[EncodedSegment]
     published_at: int
+    blobs: tuple[BlobKey, ...] = ()
+    """The blobs of the segments, if these are written already."""
+    named: bool = False
+    """Whether a commit that was planned names these blobs."""
 
 
 @dataclass(slots=True)

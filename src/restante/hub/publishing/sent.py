@@ -13,7 +13,7 @@ from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
-from restante.model.publishing.few_or_many import Few, Many
+from restante.model.publishing.few_or_many import Few, Many, UndecodedBody
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
 
@@ -53,6 +53,8 @@ def taken_apart() -> InvalidRequest:
 
 
 def _taken(core: Core, content: object) -> tuple[MessageColumns, list[Fault]]:
+    if isinstance(content, UndecodedBody):
+        content = content.decode()
     allowed = claim_check_origins(core)
     bytes_max = core.settings.data_bytes_max
     if isinstance(content, Flawed):

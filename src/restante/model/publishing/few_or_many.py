@@ -6,7 +6,7 @@ are columns, made in threads. Each layer does the one or the other by the type; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from restante import limits
 from restante.model.publishing.broadcast import Broadcast, has_broadcast
 from restante.model.publishing.message import Message
+from restante.model.storage.changes import Buffer
 
 
 class Few(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +24,7 @@ class Few(msgspec.Struct, frozen=True, gc=False):
 
 
 class Many(msgspec.Struct, frozen=True):
-    """Many messages, or columns of any length: a sequence, broadcasts among it, a table or what gives one, or messages that are `Flawed`."""
+    """Many messages, or columns of any length: a sequence, broadcasts among it, a table or what gives one, an `UndecodedBody`, or messages that are `Flawed`."""
 
     content: object
 
@@ -32,7 +33,14 @@ class EncodedPublish(NamedTuple):
     """Messages as a body. A publish over a network takes it in place of the messages: a repetition encodes nothing."""
 
     content_type: str
-    body: bytes
+    body: Buffer
+
+
+class UndecodedBody(NamedTuple):
+    """Many messages as an Arrow stream that somebody sent, and the function that makes a table of it."""
+
+    body: Buffer
+    decode: Callable[[], object]
 
 
 def few_or_many(sent: object) -> Few | Many:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from restante.server.connections.room import PublishRoom
 from restante.server.desk import Desk
 from restante.wire import media
 from restante.wire.compression import accepted_encoding, compress, decompress
-from restante.wire.outgoing.outgoing import arrow_bytes
+from restante.wire.outgoing.outgoing import arrow_pieces
 from restante.wire.outgoing.page_bounds import RowBytes, page_within
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
@@ -192,17 +192,22 @@ async def send_pieces(
 async def send_arrow(
     desk: Desk, exchange: Exchange, table: pa.Table, *, made: memoryview | None = None, headers: Headers = ()
 ) -> None:
-    """The table as an Arrow stream: its length is known, so it goes out without another copy. It may be `made` already."""
+    """The table as an Arrow stream: its length is known, so it goes out without a copy. It may be `made` already."""
     small = is_small(table)
     if made is not None:
-        body = made
+        body: list[Buffer] = [made]
     else:
-        body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
+        body = arrow_pieces(table) if small else await desk.link.thread(arrow_pieces, table)
     if accepted_encoding(exchange.header(b"accept-encoding")) is None:
         await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)
         return
-    pieces = (bytes(body[start : start + PIECE_BYTES]) for start in range(0, len(body), PIECE_BYTES))
-    await send_pieces(desk, exchange, pieces, media_type=media.ARROW, headers=headers, small=small)
+    await send_pieces(desk, exchange, _cut(body), media_type=media.ARROW, headers=headers, small=small)
+
+
+def _cut(body: Sequence[Buffer]) -> Iterator[bytes]:
+    for piece in body:
+        for start in range(0, len(piece), PIECE_BYTES):
+            yield bytes(piece[start : start + PIECE_BYTES])
 
 
 async def stream(

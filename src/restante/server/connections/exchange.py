@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from itertools import count
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -172,7 +172,7 @@ class Exchange:
             raise ClientGone
         return event["body"], event["more_body"]
 
-    async def whole_body(self) -> bytearray | None:
+    async def whole_body(self) -> Buffer | None:
         """The body, received in one place; None if it must be taken piece by piece."""
         receive = self.scope.get("restante.whole_body")
         whole: WholeBody | None = None if receive is None else receive(self.scope)
@@ -225,12 +225,13 @@ class Exchange:
         self.sent_bytes += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
-    async def send_whole(self, status: int, body: memoryview, *, media_type: str, headers: Headers = ()) -> None:
+    async def send_whole(self, status: int, body: Sequence[Buffer], *, media_type: str, headers: Headers = ()) -> None:
         """A large answer that is there already, in pieces that wait for the client, and without a copy."""
-        length = (b"content-length", b"%d" % len(body))
+        length = (b"content-length", b"%d" % sum(map(len, body)))
         await self.begin(status, media_type=media_type, headers=[*headers, length])
-        for start in range(0, len(body), PIECE_BYTES):
-            await self.go_on(body[start : start + PIECE_BYTES])
+        for part in body:
+            for start in range(0, len(part), PIECE_BYTES):
+                await self.go_on(part[start : start + PIECE_BYTES])
         await self.end()
 
     async def end(self) -> None:

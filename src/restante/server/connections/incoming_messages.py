@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import ParamSpec, TypeVar
 
-from restante.model.publishing.few_or_many import Few, Many, few_or_many
+from restante.model.publishing.few_or_many import Few, Many, UndecodedBody, few_or_many
 from restante.model.storage.changes import Buffer
 from restante.server.connections.bodies import read_body
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
+from restante.wire import media
 from restante.wire.incoming.incoming import decode_messages
+from restante.wire.incoming.incoming_arrow import decode_arrow
 
 _LOOP_BODY_BYTES = 32 * 1024
 
@@ -44,6 +47,9 @@ async def incoming(desk: Desk, exchange: Exchange) -> AsyncIterator[Few | Many]:
         body = await read_body(desk, exchange, parcel)
         content_type = exchange.header(b"content-type")
         headers = exchange.headers() if exchange.header(b"ce-specversion") is not None else {}
+        if not headers and not is_for_the_loop(len(body)) and media.body_type(content_type) == media.ARROW:
+            yield Many(UndecodedBody(body, partial(decode_arrow, body)))
+            return
         yield await read_apart(desk, len(body), _decoded, body, content_type, headers)
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -28,7 +29,7 @@ from restante.server.connections.short_way import (
     ShortAnswer,
     ShortWays,
 )
-from restante.server.connections.whole_body import WholeBody
+from restante.server.connections.whole_body import StraightReceiver, WholeBody
 from restante.server.health.metrics import Metrics
 from restante.settings import ServerSettings
 from restante.wire import media
@@ -37,6 +38,8 @@ from restante.wire.problems import problem_of
 SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
+_STRAIGHT_BYTES_MIN = 64 * 1024
+"""From so many bytes on that are still to come, a body is received past the parser."""
 _SHORT_ANSWERS_MAX = 64
 """The number of answers of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
@@ -302,10 +305,50 @@ class HttpConnection(HttpToolsProtocol):
             cycle.waiting_for_100_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._whole = WholeBody(self.loop)
-        self._whole.take(cycle.body)
+        length = self._length_to_come()
+        if length is None:
+            self._whole.take(cycle.body)
+        else:
+            self._receive_straight(self._whole, cycle.body, length)
         cycle.body = bytearray()
         self.flow.resume_reading()
         return self._whole
+
+    def _length_to_come(self) -> int | None:
+        """The length of the body that is being received, if it is known and much of it is still to come; else None."""
+        headers = dict(self.headers)
+        if b"content-length" not in headers or b"transfer-encoding" in headers:
+            return None
+        if (
+            not self.parser.should_keep_alive()
+            or self.parser.should_upgrade()
+            or self._bare.get_extra_info("sslcontext")
+        ):
+            return None
+        length = int(headers[b"content-length"])
+        return length if length - self._body_bytes >= _STRAIGHT_BYTES_MIN else None
+
+    def _receive_straight(self, whole: WholeBody, begun: bytearray, length: int) -> None:
+        """Receive the rest of a body past the parser: into the place where it will lie."""
+        receiver = StraightReceiver(self, begun, length, self._came_straight)
+        whole.buffer = receiver.whole
+        self._read_by(receiver)
+
+    def _came_straight(self, count: int, last: bool) -> None:  # noqa: FBT001  # a callback
+        self._last = self.loop.time()
+        self._body_bytes += count
+        if last:
+            # The parser waits for a body that it has not seen: another one reads what follows.
+            self.parser = _parser(self)
+            self._read_by(self)
+            self.on_message_complete()
+
+    def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
+        """Have what comes read by this protocol. The event loop asks which one it is when it begins to read."""
+        self._bare.pause_reading()
+        self._bare.set_protocol(protocol)
+        if not self.flow.read_paused:
+            self._bare.resume_reading()
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -413,3 +456,10 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.write_eof()
             self._lingers = self.loop.time() + _LINGER_SECONDS
+
+
+def _parser(connection: HttpConnection) -> httptools.HttpRequestParser:
+    """A parser as uvicorn has it."""
+    parser = httptools.HttpRequestParser(connection)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

@@ -37,7 +37,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
-from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, UndecodedBody, few_or_many
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
@@ -216,6 +216,8 @@ class PublishCut:
     def _taken(self, sent: Few | Many | EncodedPublish) -> tuple[MessageColumns, list[Fault]]:
         assert not isinstance(sent, EncodedPublish), "a server has decoded what it was sent"
         content = sent.messages if isinstance(sent, Few) else sent.content
+        if isinstance(content, UndecodedBody):
+            content = content.decode()
         rules = {"claim_check_origins": self._claim_checks, "data_bytes_max": self._bytes_max}
         if isinstance(content, Flawed):
             columns, faults = intake.from_messages(content.messages, **rules)  # type: ignore[arg-type]

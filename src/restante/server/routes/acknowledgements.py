@@ -79,7 +79,7 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
     if len(answer) <= PIECE_BYTES:
         await exchange.answer(200, answer, media_type=b"application/json")
     else:
-        await exchange.send_whole(200, memoryview(answer), media_type=media.JSON)
+        await exchange.send_whole(200, [memoryview(answer)], media_type=media.JSON)
 
 
 def single_call(body: Buffer) -> AcknowledgeEach | None:

@@ -161,7 +161,11 @@ class SqliteStore:
         return self._lookups.blob_place(blob)
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
-        self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
+        self.put_blobs([(blob, parts)], fence=fence)
+
+    def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
+        """Write all of them into one file, or into the log."""
+        self.commit(Changes(blobs=list(blobs), fences={blob.partition: fence for blob, _ in blobs}))
 
     def blobs(self, partition: int) -> list[BlobKey]:
         return self._lookups.blobs(partition)

@@ -5,7 +5,9 @@ Tables follow `restante.model.mailboxes.outtake.MESSAGE_SCHEMA`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import ipc
 
-from restante.limits import ANSWER_BYTES_TARGET
+from restante.limits import ANSWER_BYTES_TARGET, KIB
 from restante.model.columns.arrow import Column, binaries_of, string_array
 from restante.model.mailboxes.answers import BundleAnswer
+from restante.model.storage.changes import Buffer
 from restante.wire.outgoing.json_columns import (
     Writer,
     data_bytes,
@@ -31,6 +34,9 @@ from restante.wire.outgoing.json_columns import (
 )
 from restante.wire.outgoing.outgoing_cloudevents import event_writers
 from restante.wire.outgoing.single_rows import SINGLE_ROWS_MAX, few_json, table_json
+
+_PIECE_BYTES_MIN = 16 * KIB
+"""Smaller columns are copied: a piece of its own costs more."""
 
 
 def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
@@ -94,7 +100,44 @@ def arrow_bytes(table: pa.Table) -> memoryview:
     """A whole Arrow IPC stream in one buffer of just its size: what is in memory already is copied once."""
     buffer = pa.allocate_buffer(arrow_size(table))
     write_arrow(table, pa.FixedSizeBufferWriter(buffer))
-    return memoryview(buffer)
+    return memoryview(buffer).cast("B")
+
+
+def arrow_pieces(table: pa.Table) -> list[Buffer]:
+    """A whole Arrow IPC stream, piece after piece: of what is in memory already, nothing is copied."""
+    gathered = _GatheredStream()
+    write_arrow(table, pa.PythonFile(gathered, mode="w"))
+    return gathered.ended()
+
+
+class _GatheredStream(io.RawIOBase):
+    """The file that a stream is written to: columns come as they lie in memory, and what is between them as bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[Buffer] = []
+        self._small: list[Buffer] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:  # noqa: ANN401 - bytes, or a buffer of Arrow's
+        piece = memoryview(content).cast("B")
+        self._size += len(piece)
+        if len(piece) < _PIECE_BYTES_MIN:
+            self._small.append(piece)
+        else:
+            self._pieces = [*self.ended(), piece]
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def ended(self) -> list[Buffer]:
+        """All pieces; small ones that follow each other are one."""
+        small, self._small = self._small, []
+        return [*self._pieces, b"".join(small)] if small else self._pieces
 
 
 def write_arrow(table: pa.Table, sink: pa.NativeFile) -> None:
@@ -164,6 +207,7 @@ def _framed(head: bytes, rows: Iterator[bytes], tail: bytes) -> Iterator[bytes]:
 
 __all__ = [
     "arrow_bytes",
+    "arrow_pieces",
     "arrow_size",
     "bundle_cloudevents",
     "bundle_json",
