@@ -307,9 +307,7 @@ def _distant_engine(item: pytest.Item) -> str | None:
     return next((called.params[name] for name in _ENGINES if called.params.get(name) in _DISTANT), None)
 
 
-_SPARK_FILES = _WITHOUT_SPARK | {name.partition("::")[0] for name in _SPARK_SMOKE}
 _WHOLE_FILES: dict[str, Callable[[Path], bool]] = {
-    "spark": lambda path: path.parent.name == "spark" and path.match("test_*.py") and path.name not in _SPARK_FILES,
     "kafka": lambda path: path.parent.name == "kafka" and path.match("test_*.py"),
     "kills": lambda path: path.name in _KILLS,
     "wire": lambda path: path.name in _WIRE_FILES,
