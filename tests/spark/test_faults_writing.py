@@ -152,6 +152,12 @@ def files_of(folder: Path) -> str:
     return str(folder)
 
 
+def kill_program(drivers: Drivers, passing: Passing) -> None:
+    """The driver, and that process of it which asks: left alone, it might ask again before it notices."""
+    drivers.kill()
+    passing.kill_caller()
+
+
 def stream_in(drivers: Drivers, url: str, files: str, tmp_path: Path) -> None:
     drivers().ask("stream_in", options=options(url), files=files, checkpoint=str(tmp_path / "checkpoint"))
 
@@ -170,8 +176,8 @@ def test_a_driver_that_is_killed_beside_the_commit_goes_on_when_it_is_started_ag
     """Before the commit reached the hub; while the hub was at it; when it was done, and the answer under way."""
     files = files_of(tmp_path / "files")
 
-    def kill(_: Passing) -> bool:
-        drivers.kill()
+    def kill(passing: Passing) -> bool:
+        kill_program(drivers, passing)
         return moment == "held"
 
     with Gate(hub.url) as gate:
@@ -204,8 +210,8 @@ def test_a_micro_batch_that_was_committed_but_not_noted_is_not_sent_again(
 
 @pytest.mark.long
 def test_a_job_that_was_killed_goes_on_under_its_key(drivers: Drivers, hub: SparkHub) -> None:
-    def kill(_: Passing) -> bool:
-        drivers.kill()
+    def kill(passing: Passing) -> bool:
+        kill_program(drivers, passing)
         return False
 
     with Gate(hub.url) as gate:

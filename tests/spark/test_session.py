@@ -28,6 +28,7 @@ from restante.client.surface.surface import Message
 from restante.spark.sessions import cache, jars
 from restante.spark.sessions.start import session
 from tests.spark.served import HubProcess
+from tests.spark.small_spark import SMALL
 
 
 def test_tables_are_delta_tables(spark: SparkSession, tables: str) -> None:
@@ -65,7 +66,7 @@ def test_settings_that_can_be_changed_reach_a_session_that_runs(spark: SparkSess
 CHILD = """
 import json, sys, urllib.request
 import restante.spark
-spark = restante.spark.session(master="local[2]", settings={"spark.driver.memory": "1g"})
+spark = restante.spark.session(master="local[2]", settings=json.loads(sys.argv[3]))
 again = restante.spark.session()
 spark.range(5).write.format("delta").save(sys.argv[1])
 stream = spark.sparkContext._jvm.java.net.URI(sys.argv[2]).toURL().openStream()
@@ -93,7 +94,7 @@ def test_where_there_is_no_java_the_wheel_s_runs_quietly_and_trusts_whom_the_mac
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
             "SSL_CERT_FILE": str(authority),
         }
-        command = [sys.executable, "-c", CHILD, str(tmp_path / "table"), url]
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "table"), url, json.dumps(SMALL)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)

@@ -53,11 +53,15 @@ WITH_DRIVER: list[Rule] = [
     test_faults_writing.test_an_answer_that_is_lost_is_asked_for_again,
     test_faults_writing.test_a_hub_that_is_killed_beside_the_commit_has_all_of_it_or_nothing_until_it_is_asked_again,
     test_faults_writing.test_a_micro_batch_that_was_committed_but_not_noted_is_not_sent_again,
-    test_faults_writing.test_a_job_that_was_killed_goes_on_under_its_key,
     test_faults_reading.test_a_worker_that_is_killed_or_cut_off_while_it_reads_is_tried_again,
     test_faults_reading.test_a_batch_read_whose_worker_is_killed_shows_one_moment,
 ]
 """Those of programs that fail, or whose hub does."""
+LONGER: list[Rule] = [
+    test_faults_writing.test_a_job_that_was_killed_goes_on_under_its_key,
+    test_faults_reading.test_a_bootstrap_whose_driver_is_killed_goes_on_as_of_the_same_moment,
+]
+"""Those that start a driver again and again."""
 
 
 def named(rule: Rule) -> str:
@@ -96,6 +100,13 @@ def test_what_holds_of_one_shard_holds_of_several(rule: Rule, request: pytest.Fi
 @pytest.mark.usefixtures("drivers")
 @pytest.mark.parametrize("rule", WITH_DRIVER, ids=named)
 def test_everything_is_there_once_whoever_fails(rule: Rule, request: pytest.FixtureRequest) -> None:
+    rule(**given_to(rule, request))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("drivers")
+@pytest.mark.parametrize("rule", LONGER, ids=named)
+def test_a_driver_that_is_killed_goes_on_where_it_was(rule: Rule, request: pytest.FixtureRequest) -> None:
     rule(**given_to(rule, request))
 
 
