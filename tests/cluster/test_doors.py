@@ -301,6 +301,12 @@ def test_a_look_at_the_health_of_several_shards_is_answered(path: str, wire: Wir
         assert wire.get(path).json()["status"] == "pass"
 
 
+def test_a_probe_of_http_1_0_names_no_host(several: SeveralHub, wire: Wire) -> None:
+    with socket.create_connection(wire.address, timeout=30) as plain:
+        plain.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert plain.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
 def test_figures_are_those_of_all_shards(wire: Wire) -> None:
     everybody = [names(shard)[0] for shard in range(4)]
     wire.publish(*({"recipient": name, "data": 1} for name in everybody))
