@@ -26,7 +26,7 @@ from restante.errors import (
 )
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store, StoreReader
-from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore, sessions
+from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore, commits, sessions
 from restante.testing.store_contract import StoreContract
 from tests.postgresql_server import DoubtfulProxy, PostgresqlServer, schema_address
 from tests.profiles import by_profile
@@ -195,8 +195,9 @@ def test_a_commit_whose_transaction_is_still_carried_out_is_not_judged_yet(addre
         assert keys_in(store) == [b"a", b"b"]
 
 
-def test_a_commit_whose_session_the_server_ends_is_looked_up(address: str) -> None:
+def test_a_commit_whose_session_the_server_ends_is_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at a restart: the session tells an error of its own, and seems alive when it does."""
+    monkeypatch.setattr(commits, "_dead", lambda _: False)
     waiting = (
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%restante_shards SET commits%'"
     )
