@@ -21,6 +21,7 @@ from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.partitions import create_deed, load_deed
 from restante.limits import SHARED_PARTITIONS
 from restante.model.shards.ranges import Ranges, even_ranges
@@ -138,7 +139,7 @@ def store_password(settings: Settings | None) -> str | None:
         raise InvalidSettings(f"store_password_file: {named} cannot be read ({error}).") from error
 
 
-def open_hub(
+def open_hub(  # noqa: PLR0913 - all that a hub may be opened with
     folder: str | os.PathLike[str] | None,
     *,
     settings: Settings | None = None,
@@ -148,10 +149,11 @@ def open_hub(
     backplane: Backplane | None = None,
     shard: Shard | None = None,
     clerk: Clerk | None = None,
+    ahead: BlobsAhead | None = None,
 ) -> OpenHub:
     """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
 
-    With a `shard` it has some of the partitions, and others have the rest.
+    With a `shard` it has some of the partitions, and others have the rest; `ahead` was read of these before.
     """
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
@@ -169,6 +171,7 @@ def open_hub(
             backplane=open_backplane(known) if backplane is None else backplane,
             shard=shard,
             clerk=clerk,
+            ahead=ahead,
         )
     except BaseException:
         chosen.close()

@@ -96,6 +96,14 @@ def test_nothing_is_copied_over_anything(tmp_path: Path, address: str) -> None:
     assert (refused.exit_code, "is not empty" in refused.stderr) == (1, True)
 
 
+def test_a_copy_keeps_its_partitions_and_says_so(tmp_path: Path, address: str) -> None:
+    fill(tmp_path / "data")
+    assert run("migrate", "--store", address, "--shards", "2").exit_code == 0
+    refused = run("copy", "--from", str(tmp_path / "data"), "--to", address)
+    assert refused.exit_code == 1
+    assert "made with 256 partitions, and the source has 4" in " ".join(refused.stderr.split())
+
+
 def test_a_copy_that_was_cut_short_is_opened_by_nobody(tmp_path: Path) -> None:
     fill(tmp_path / "data")
     target = MemoryStore()

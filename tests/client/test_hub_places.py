@@ -120,6 +120,23 @@ def test_a_small_publish_goes_to_the_owner_of_its_recipients_if_that_is_one() ->
     assert to(sent_to(of_c[0])) == A
 
 
+def test_sends_that_share_a_request_go_to_their_owner() -> None:
+    scene = Scene(A)
+    assert scene.places.owner_of_send(sent_to("r0")) is None
+    scene.places.learn(map_of(B, C))
+    names = [f"r{number}" for number in range(20)]
+    of_b, of_c = ([name for name in names if (partition_of(name, PARTITIONS) < 4) is first] for first in (True, False))
+    assert [scene.places.owner_of_send(sent_to(name)) for name in (of_b[0], of_c[0])] == [B, C]
+    assert scene.places.owner_of_send(sent_to(of_b[0], of_c[0])) is None
+
+    def to(*sends: bytes) -> str:
+        return scene.places.place_for("/v1/sends", b'{"sends":[%b]}' % b",".join(sends)).url
+
+    assert (to(*map(sent_to, of_b)), to(*map(sent_to, of_c))) == (B, C)
+    assert to(*[sent_to(of_c[0])] * 800) == C
+    assert (to(sent_to(of_b[0]), sent_to(of_c[0])), to(), to(b"1")) == (A, A, A)
+
+
 def test_a_map_with_one_address_changes_nothing() -> None:
     scene = Scene(A)
     scene.places.learn(map_of("http://0.0.0.0:8470"))

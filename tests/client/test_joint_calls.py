@@ -35,14 +35,22 @@ def weights(taken: list[Waiting]) -> list[int]:
 
 def test_as_many_go_along_as_fit_and_the_others_stay_in_their_order() -> None:
     waiting = line(4_000, 5_000, 1_000, 1, 3)
-    assert weights(waiting.take_along()) == [4_000, 5_000, 1_000]
-    assert weights(waiting.take_along(weight=9_998, calls=1)) == [1]
+    assert weights(waiting.take_first_along()) == [4_000, 5_000, 1_000]
+    assert weights(waiting.take_along(JointCall(b"{}", 9_998))) == [1]
     assert weights(list(waiting.waiting)) == [3]
+
+
+def test_calls_of_different_owners_share_no_request_and_stay_in_their_order() -> None:
+    waiting: JointQueue[Waiting] = JointQueue(ACKNOWLEDGEMENTS)
+    waiting.waiting.extend(Waiting(JointCall(b"{}", number, "ab"[number % 2])) for number in range(6))
+    assert weights(waiting.take_first_along()) == [0, 2, 4]
+    assert weights(waiting.take_along(JointCall(b"{}", 1))) == []
+    assert weights(waiting.take_first_along()) == [1, 3, 5]
 
 
 def test_a_request_has_no_more_calls_than_the_hub_takes() -> None:
     waiting = line(*[1] * (limits.ACKNOWLEDGED_CALLS_MAX + 5))
-    assert len(waiting.take_along(calls=1)) == limits.ACKNOWLEDGED_CALLS_MAX - 1
+    assert len(waiting.take_along(JointCall(b"{}", 1))) == limits.ACKNOWLEDGED_CALLS_MAX - 1
     assert len(waiting.waiting) == 6
 
 
@@ -56,7 +64,7 @@ def test_any_two_calls_that_are_not_large_fit_together() -> None:
     half = limits.ACKNOWLEDGE_ITEMS_TARGET // 2
     assert not ACKNOWLEDGEMENTS.is_large(JointCall(b"", half))
     assert ACKNOWLEDGEMENTS.is_large(JointCall(b"", half + 1))
-    assert len(line(half, half).take_along()) == 2
+    assert len(line(half, half).take_first_along()) == 2
 
 
 @pytest.mark.parametrize(

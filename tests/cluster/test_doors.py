@@ -293,6 +293,20 @@ def test_a_hub_is_as_well_as_the_least_well_of_its_shards(
     assert (wire.get(path).status, wire.get(path).json()["status"]) == (503, "fail")
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/startupz", "/healthz"])
+def test_a_look_at_the_health_of_several_shards_is_answered(path: str, wire: Wire) -> None:
+    for _ in range(2):  # the connections to the shards that are kept stay of use
+        look = wire("HEAD", path)
+        assert (look.status, look.body) == (200, b"")
+        assert wire.get(path).json()["status"] == "pass"
+
+
+def test_a_probe_of_http_1_0_names_no_host(several: SeveralHub, wire: Wire) -> None:
+    with socket.create_connection(wire.address, timeout=30) as plain:
+        plain.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert plain.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
 def test_figures_are_those_of_all_shards(wire: Wire) -> None:
     everybody = [names(shard)[0] for shard in range(4)]
     wire.publish(*({"recipient": name, "data": 1} for name in everybody))

@@ -55,6 +55,40 @@ def test_no_two_services_have_the_same_port() -> None:
 
 
 @pytest.fixture(scope="module")
+def composed() -> Any:
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def compose_schema() -> jsonschema_rs.Draft7Validator:
+    """What a file of Compose may say; anything else is refused."""
+    return jsonschema_rs.Draft7Validator(json.loads((Path(__file__).parent / "compose.schema.json").read_text()))
+
+
+def test_the_compose_file_is_what_the_specification_takes(
+    composed: Any, compose_schema: jsonschema_rs.Draft7Validator
+) -> None:
+    assert [error.message for error in compose_schema.iter_errors(composed)] == []
+
+
+@pytest.mark.parametrize("fault", ["a word of no meaning", "a text for a list", "no such condition", "another kind"])
+def test_a_fault_in_the_compose_file_would_be_found(
+    composed: Any, compose_schema: jsonschema_rs.Draft7Validator, fault: str
+) -> None:
+    spoilt = copy.deepcopy(composed)
+    node = spoilt["services"]["a"]
+    if fault == "a word of no meaning":
+        node["stop_grace"] = "45s"
+    elif fault == "a text for a list":
+        node["ports"] = "127.0.0.1:8470:8470"
+    elif fault == "no such condition":
+        node["depends_on"]["database"]["condition"] = "service_ready"
+    else:
+        spoilt["service"] = spoilt.pop("services")
+    assert not compose_schema.is_valid(spoilt)
+
+
+@pytest.fixture(scope="module")
 def objects() -> dict[tuple[str, str], Any]:
     documents = yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text())
     return {(one["kind"], one["metadata"]["name"]): one for one in documents}

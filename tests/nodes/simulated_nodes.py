@@ -17,6 +17,7 @@ from functools import partial
 from threading import Event
 from typing import Any, TypeVar, cast
 
+from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.node_about import NodeAbout
 from restante.cluster.nodes.peer_trust import PeerTrust
@@ -192,8 +193,10 @@ class SimulatedMembership:
         fence = self._asked(lambda: self._tables.take(shard, self.session))
         return None if fence is None else cast("Store", SimulatedShardStore(self, shard))
 
-    def prepare(self) -> None:
+    @contextmanager
+    def look(self) -> Any:
         self._asked(lambda: None)
+        yield None
 
     def lease_seconds(self) -> float:
         return self.lease.seconds_left()
@@ -303,8 +306,13 @@ class SimulatedHost:
     def __init__(self, node: SimulatedNode) -> None:
         self._world = node.world
 
-    async def open(self, partitions: range, store: Any) -> Any:
+    async def look_ahead(self, partitions: range, look: Any) -> Any:
         del partitions
+        await asyncio.sleep(self._world.random.uniform(0.05, 0.3))
+        await asyncio.to_thread(look().__enter__)
+
+    async def open(self, partitions: range, store: Any, ahead: Any) -> Any:
+        del partitions, ahead
         await asyncio.sleep(self._world.random.uniform(0.05, 0.3))
         if self._world.happens(2 * self._world.losses):
             await asyncio.to_thread(store.close)
@@ -449,13 +457,14 @@ class NodeWorld:
         assert self.current is not None, "only nodes have clocks"
         return self.current.local() if self.current.sent is None else self.current.sent
 
-    async def tell_peer(self, peer: str, *_: object) -> None:
-        """A nudge, which may be lost."""
+    async def tell_peer(self, peer: str, _: object, purpose: Purpose, shard: int) -> None:
+        """A nudge, or that an heir is ready; it may be lost."""
         await asyncio.sleep(0.005)
         found = next((node for node in self.nodes if node.name == peer), None)
         if found is None or self.happens(self.losses) or found.paused_until > self.now:
             raise ConnectionRefusedError(peer)
-        found.loop.call_soon(found.keeper.nudged)
+        told = found.keeper.nudged if purpose is Purpose.NUDGE else partial(found.keeper.heir_ready, shard)
+        found.loop.call_soon(told)
 
     def run(self, until: float, look: Callable[[], None]) -> None:
         """Until a time; `look` is called after each step."""

@@ -12,10 +12,11 @@ import pytest
 from restante.cluster.nodes import keeper
 from restante.cluster.nodes.keeper import NodeKeeper
 from restante.cluster.nodes.silence import SilentNodes
-from restante.ports.membership import NodeRow
+from restante.errors import Unavailable
+from restante.ports.membership import NodeRow, StoreSurvey
 from restante.stores.postgresql import lease
 from restante.stores.postgresql.lease import Lease
-from tests.nodes.simulated_nodes import SHARDS, NodeWorld
+from tests.nodes.simulated_nodes import SHARDS, NodeWorld, SimulatedHost, SimulatedMembership
 from tests.profiles import by_profile
 
 BLOCK = 10
@@ -135,6 +136,50 @@ def test_who_is_killed_is_succeeded_and_who_leaves_or_joins_is_hardly_missed(
     assert len(world.nodes) == 2
 
 
+def test_an_appointment_whose_answer_was_lost_is_carried_out_and_blocks_no_other_move(
+    worlds: Callable[..., NodeWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, appoint, lost = worlds(1, nodes=2), SimulatedMembership.appoint, list[int]()
+
+    def unanswered(self: SimulatedMembership, shard: int, heir: str | None) -> bool:
+        done = appoint(self, shard, heir)
+        if done and not lost:
+            lost.append(shard)
+            raise Unavailable("Its answer was lost.")
+        return done
+
+    world.run(10, world.look)
+    monkeypatch.setattr(SimulatedMembership, "appoint", unanswered)
+    world.start_node()
+    world.run(30, world.look)
+    assert len(lost) == 1
+    assert {node.name: len(node.answered()) for node in world.nodes} == dict.fromkeys(
+        (node.name for node in world.nodes), SHARDS // 3
+    )
+    assert all(row.heir is None for row in world.tables.shards)
+
+
+def test_a_look_at_the_store_from_before_a_shard_was_taken_does_not_close_it(
+    worlds: Callable[..., NodeWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, survey, late, opened = worlds(1, nodes=1), SimulatedMembership.survey, list[bool](), list[range]()
+    delay, begin = world.delay, SimulatedHost.open
+
+    def looked(self: SimulatedMembership) -> StoreSurvey:
+        late.append(True)
+        return survey(self)
+
+    async def noted(self: SimulatedHost, partitions: range, *given: Any) -> Any:
+        opened.append(partitions)
+        return await begin(self, partitions, *given)
+
+    monkeypatch.setattr(world, "delay", lambda: late.pop() and 0.8 if late else delay())
+    monkeypatch.setattr(SimulatedMembership, "survey", looked)
+    monkeypatch.setattr(SimulatedHost, "open", noted)
+    world.run(20, world.look)
+    assert len(world.nodes[0].answered()) == len(opened) == SHARDS
+
+
 # --- Mutants ----------------------------------------------------------------------------------------------------------
 
 
@@ -178,12 +223,13 @@ def _restless(giver: str, owners: dict[int, str], nodes: list[str], *_: Any) -> 
     return (own[0], others[0]) if own and others else None
 
 
-MUTANTS: dict[str, tuple[object, str, Callable[..., Any], int]] = {
+MUTANTS: dict[str, tuple[object, str, Any, int]] = {
     "who looks does not wait for the whole lease": (SilentNodes, "among", _impatient, 0),
     "nobody looks at the lease": (Lease, "require", _nothing, 0),
     "a lease counts from when its renewal was answered": (Lease, "_beat", _counted_late, 11),
     "who was taken for dead goes on": (Lease, "_beat", _never_lost, 0),
     "what the store says is not agreed with": (NodeKeeper, "_agree", _nothing, 2),
+    "an owner waits for its heir for ever": (keeper, "_READY_SECONDS", 1e9, 0),
     "shards move without need": (keeper, "next_move", _restless, 0),
 }
 _DEAR = {"a lease counts from when its renewal was answered"}

@@ -232,6 +232,23 @@ def test_a_node_that_does_not_reach_the_owner_names_it_and_a_client_goes_there(
         assert bundle.messages[-1].text == "hello"
 
 
+def test_rates_count_what_a_door_was_asked_and_not_what_it_asked_of_shards(start: START) -> None:
+    ada = start("a")
+    wire = Wire(ada.url)
+    for name in NAMES:
+        assert wire.publish({"recipient": name, "data": name}).status == 201
+        assert wire.get(f"/v1/recipients/{name}/peek").status == 200
+    assert wire.publish(*({"recipient": name, "data": 2} for name in NAMES)).status == 201
+    ada.in_loop(ada.node.counter.rates.take)
+    found = wire.get("/v1/rates").json()
+    assert (sum(found["requests"]), sum(found["accepted"]), sum(found["failures"])) == (
+        2 * len(NAMES) + 1,
+        2 * len(NAMES),
+        0,
+    )
+    wire.close()
+
+
 def test_nodes_with_unlike_settings_are_red(start: START, address: str, tmp_path: Path) -> None:
     ada = start("a")
     wire = Wire(ada.url)

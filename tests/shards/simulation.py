@@ -27,6 +27,7 @@ from restante.hub.batches.batches import check_id
 from restante.hub.consignments import consignments, prepared, rounds
 from restante.hub.door import open_store
 from restante.hub.door.hub import OpenHub
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core
@@ -58,6 +59,7 @@ LEASE, MARGIN, BEAT = 3.0, 0.6, 1.0
 _TIMEOUT = 3.0
 _MOVES = 5
 _LET_GO_SECONDS = 0.6
+_AHEAD_SECONDS = 0.5
 _DRIFT = 0.01
 _HOUR = 3_600_000_000
 
@@ -170,7 +172,7 @@ class OwnersStore(MemoryStore):
 class Owner:
     """A process that owns a shard, or believes so."""
 
-    def __init__(self, world: World, shard: int) -> None:
+    def __init__(self, world: World, shard: int, ahead: BlobsAhead | None = None) -> None:
         self.world, self.shard, self.dead = world, shard, False
         self.leaving = self.closed = False
         """Whether it takes no more: it is handing its shard over; and whether it has, so that whoever comes is told so."""
@@ -187,6 +189,7 @@ class Owner:
             clock=self._clock,
             random=world.random.randbytes,
             shard=Shard(world.ranges()[shard], world, key=7),
+            ahead=ahead,
         )
         self.core.memory(prepared.Prepared).look_again = 5_000_000
         self.core.memory(GroupMemory).monotonic = self._local
@@ -503,26 +506,30 @@ class World:
             self.later(self.random.uniform(0.3, 1.2), partial(self.move_on_and_on, shard, moves - 1))
 
     def hand_over(self, shard: int) -> None:
-        """A planned move: the owner takes no more, ends what is under way, and lets go; then its heir takes the shard."""
+        """A planned move: the heir looks, and the owner goes on; then it ends what is under way, and lets go, and the heir takes the shard."""
         owner = self.owner(shard)
         if not owner.dead and owner.asleep_until <= self.now:
-            owner.leaving = True
-            self._let_go(owner, self.now + _LET_GO_SECONDS)
+            ahead = open_store.look_ahead(self.durable, self.ranges()[shard])
+            self.later(self.random.uniform(0, _AHEAD_SECONDS), partial(self._leave, owner, ahead))
 
-    def _let_go(self, owner: Owner, until: float) -> None:
+    def _leave(self, owner: Owner, ahead: BlobsAhead) -> None:
+        owner.leaving = True
+        self._let_go(owner, self.now + _LET_GO_SECONDS, ahead)
+
+    def _let_go(self, owner: Owner, until: float, ahead: BlobsAhead) -> None:
         if owner.dead or self.owner(owner.shard) is not owner:
             return
         if owner.asleep_until > self.now or (owner.busy and self.now < until):
-            self.later(max(0.05, owner.asleep_until - self.now), partial(self._let_go, owner, until))
+            self.later(max(0.05, owner.asleep_until - self.now), partial(self._let_go, owner, until, ahead))
             return
         owner.close()
-        self.later(self.random.uniform(0, 0.2), partial(self._succeed, owner))
+        self.later(self.random.uniform(0, 0.2), partial(self._succeed, owner, ahead))
 
-    def _succeed(self, owner: Owner) -> None:
+    def _succeed(self, owner: Owner, ahead: BlobsAhead) -> None:
         if self.owner(owner.shard) is owner:
             self._former[owner.shard] = owner
             with suppress(Unavailable):  # It crashed while it opened; the next one tries it.
-                Owner(self, owner.shard)
+                Owner(self, owner.shard, ahead)
 
     def _watch(self, shard: int, seen: tuple[Owner, int] | None, since: float) -> None:
         """Whoever wants a shard must have seen the beat unchanged for the whole lease, by a clock of its own."""

@@ -29,12 +29,13 @@ from restante.model.storage.changes import Changes, EntryKey, Space
 from tests.shards.test_batches_over_shards import FAR, NEAR, collect, opened, publish
 from tests.shards.test_batches_over_shards import settle as settle_batches
 from tests.shards.test_consignments_over_shards import begun, commit, everybody, settle, stage
-from tests.shards.world import Shards
+from tests.shards.world import QuietHub, Shards
 
 
 @pytest.fixture
 def shards() -> Iterator[Shards]:
-    with Shards(3) as found:
+    """The doctor looks at one moment: so nothing is done beside it."""
+    with Shards(3, kind=QuietHub) as found:
         yield found
 
 

@@ -20,6 +20,7 @@ from restante.hub.consignments import prepared, rounds
 from restante.hub.consignments.open_rounds import OpenRounds
 from restante.hub.door import hub, open_store
 from restante.hub.door.hub import OpenHub
+from restante.hub.door.opening_rows import BlobsAhead, OpeningRows
 from restante.hub.engine import outcomes
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Elsewhere, LivePost, Mail
@@ -38,6 +39,7 @@ from restante.model.shards.batch_parts import EnlistedPart, total_at_home
 from restante.model.shards.group_parts import PartitionMove
 from restante.model.shards.rounds import RoundPhase, RoundRow, phase_for
 from restante.model.storage.changes import Changes
+from restante.ports.store import StoreReader
 from restante.stores.memory import MemoryStore
 from tests.shards import simulation
 from tests.shards.simulated_worlds import Part, play
@@ -93,6 +95,16 @@ def _same_fence(self: MemoryStore, partition_count: int, *, first: int = 0) -> i
     fences = self._durable.fences
     fences.update({number: fences.get(number, 1) for number in range(first, partition_count)})
     return fences[first]
+
+
+def _rows_of_then(self: OpeningRows, store: StoreReader, partitions: range, ahead: BlobsAhead) -> None:
+    """The rows as they were when the heir looked, although their owner went on."""
+    _open(self, store, partitions, ahead)
+    kept = vars(ahead).setdefault("then", (self._rows, self._blobs))
+    self._rows, self._blobs = kept
+
+
+_open = OpeningRows.__init__
 
 
 # --- Producers --------------------------------------------------------------------------------------------------------
@@ -161,6 +173,7 @@ MUTANTS = {
     "a fence is not raised": Mutant(MemoryStore, "raise_fences", _same_fence, HOME, 7),
     "blob numbers are without the fence": Mutant(open_store, "_number_by_fence", _nothing, HOME, 7),
     "nobody looks at the lease": Mutant(simulation.OwnersStore, "require_owned", _nothing, HOME, 69),
+    "rows that were read ahead are good": Mutant(OpeningRows, "__init__", _rows_of_then, HOME | {Part.MOVES}),
     "the closing of parts is not awaited": Mutant(part_calls, "closing", _not_awaited, HOME),
     "a part reports before it applies": Mutant(batch_parts, "_is_promised", lambda *_: False, HOME, 34),
     "a batch is complete too early": Mutant(batch_counts, "total_at_home", _told_early, HOME),

@@ -9,6 +9,7 @@ from typing import Any, Self
 from restante.assembly import system_clock
 from restante.calls.call import Answer, Call
 from restante.hub.door.hub import OpenHub
+from restante.hub.engine.tasks import Tasks
 from restante.model.shards.ranges import Ranges, even_ranges, shard_of
 from restante.model.storage.partition import partition_of
 from restante.ports.carrier import Shard, Silent
@@ -20,11 +21,24 @@ SETTINGS = Settings(partition_count=PARTITIONS, filing=False, housekeeping_secon
 KEY = 7
 
 
+class QuietHub(OpenHub):
+    """A hub without threads of its own but the committer's: nothing is done between shards unless the test does it."""
+
+    def _start_background(self) -> Tasks:
+        return Tasks(self.core, ())
+
+
 class Shards:
     """Some shards. Each may be closed and opened again on what its store keeps."""
 
-    def __init__(self, count: int, settings: Settings = SETTINGS, clock: Callable[[], int] = system_clock) -> None:
-        self.settings, self.clock = settings, clock
+    def __init__(
+        self,
+        count: int,
+        settings: Settings = SETTINGS,
+        clock: Callable[[], int] = system_clock,
+        kind: type[OpenHub] = OpenHub,
+    ) -> None:
+        self.settings, self.clock, self._kind = settings, clock, kind
         self.carried: list[Call[Any]] = []
         self.lose: tuple[type[Call[Any]], ...] = ()
         """Calls that do not arrive."""
@@ -68,7 +82,7 @@ class Shards:
 
     def _open(self, number: int) -> OpenHub:
         shard = Shard(self._ranges[number], self, KEY)
-        return OpenHub(
+        return self._kind(
             self.stores[number],
             settings=self.settings,
             origins={},

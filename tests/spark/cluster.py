@@ -16,6 +16,7 @@ import pyspark
 
 from restante.spark.sessions import java
 from tests.crash.served import free_port
+from tests.spark.small_spark import SMALL_JAVA
 
 _START_SECONDS_MAX = 120
 _WORKERS = 2
@@ -39,6 +40,7 @@ class Cluster:
             "SPARK_HOME": str(self._home),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
             "SPARK_NO_DAEMONIZE": "1",
             "PYSPARK_PYTHON": sys.executable,
         }

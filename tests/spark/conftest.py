@@ -11,30 +11,14 @@ from pyspark.sql import SparkSession
 
 from restante.spark.sessions.start import session
 from tests.spark.driving import Drivers
-from tests.spark.served import HubProcess
+from tests.spark.served import HubHere, HubProcess, SparkHub
+from tests.spark.small_spark import SMALL
 
 PREFIX = f"{Path(__file__).parent}{os.sep}"
-SESSIONS = frozenset({"spark", "drivers"})
-"""Fixtures that start Spark."""
-PROGRAMS = frozenset(
-    {
-        "test_cluster.py",
-        "test_jobs_run.py",
-        "test_notebook.py",
-        "test_session.py",
-        "test_tour_with_spark.py",
-        "test_tutorial.py",
-    }
-)
-"""Files whose tests run programs that start Spark."""
+GROUPS = {"spark": "spark", "own_java": "spark-programs"}
+"""From a fixture that starts Java to the group of its tests: each group runs in one process, beside the other."""
 SECONDS_MAX = 900
 """Of a test: what Spark compiles when it does something for the first time can take long on a machine that is busy."""
-SMALL = {
-    "spark.driver.memory": "1g",
-    # Tests have few rows each: most of what the compilers of Java and Spark would make is never used twice.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are looked at
@@ -43,16 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     own = {id(item) for item in items if str(item.path).startswith(PREFIX)}
     items.sort(key=lambda item: id(item) not in own)
     for item in items[: len(own)]:
-        if _shares_java(item):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        group = next((GROUPS[name] for name in getattr(item, "fixturenames", ()) if name in GROUPS), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SECONDS_MAX))
-
-
-def _shares_java(item: pytest.Item) -> bool:
-    """It has the session, or starts a Spark of its own: several at a time would take too much memory."""
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    return not SESSIONS.isdisjoint(fixtures) or item.path.name in PROGRAMS
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +44,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 
 @pytest.fixture(scope="session")
-def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+def own_java() -> None:
+    """For tests that start programs with a Spark of their own: one at a time, for several would take too much memory."""
+
+
+@pytest.fixture(scope="session")
+def drivers(own_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     """Programs of their own, for tests that kill them."""
     made = Drivers(tmp_path_factory.mktemp("drivers"))
     yield made
@@ -73,7 +57,14 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[HubProcess]:
+def hub(tmp_path: Path) -> Iterator[SparkHub]:
+    with HubHere(tmp_path / "hub") as served:
+        yield served
+
+
+@pytest.fixture
+def hub_process(tmp_path: Path) -> Iterator[HubProcess]:
+    """For tests that kill it."""
     with HubProcess(tmp_path / "hub") as served:
         yield served
 

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.crash.served import CHECKOUT
+from tests.spark.small_spark import SMALL
 
 LOCAL = {
+    **SMALL,
     # Each task may fail three times.
     "spark.master": "local[2,4]",
-    "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "3",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
 }
 

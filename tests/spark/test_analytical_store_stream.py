@@ -19,7 +19,7 @@ from restante.spark.analytical.analytical_tables import tables_at
 from restante.spark.jobs import analytical_store
 from restante.spark.jobs.analytical_store import Options
 from restante.spark.jobs.work import Work
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 
 def sent(hub: Hub, recipient: str, *, count: int) -> None:
@@ -39,7 +39,7 @@ def counted(spark: SparkSession, folder: str) -> dict[str, int]:
 
 
 def test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it(
-    spark: SparkSession, hub: HubProcess, tables: str
+    spark: SparkSession, hub: SparkHub, tables: str
 ) -> None:
     work = Work(spark=spark, url=hub.url, tables=tables)
     with hub.connect() as connected:
@@ -59,13 +59,13 @@ def test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it(
         assert counted(spark, tables) == {"collected": 8, "waiting": 2}
     ended = analytical_store.start(work, Options())
     ended.query.awaitTermination()
-    hub.kill()
+    hub.be_gone()
     last = ended.wait().figures
     assert (last["micro_batches"], last["lag_numbers"]) == (0, None), "a hub that is away does not undo anything"
 
 
 def test_other_readers_need_nothing_of_us_and_a_folder_may_be_relative(
-    spark: SparkSession, hub: HubProcess, tables: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, hub: SparkHub, tables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(tables).parent)
     with hub.connect() as connected:
@@ -86,6 +86,6 @@ def test_other_readers_need_nothing_of_us_and_a_folder_may_be_relative(
     assert joined == [("alice", "collected", 4)]
 
 
-def test_an_interval_that_is_none_is_refused(spark: SparkSession, hub: HubProcess, tables: str) -> None:
+def test_an_interval_that_is_none_is_refused(spark: SparkSession, hub: SparkHub, tables: str) -> None:
     with pytest.raises(InvalidRequest, match="'soon' is no interval"):
         analytical_store.start(Work(spark=spark, url=hub.url, tables=tables), Options(trigger="soon"))

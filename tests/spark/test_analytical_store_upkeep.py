@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from datetime import date
 from pathlib import Path
@@ -22,23 +23,28 @@ from restante.spark.source.schemas import CHANGES
 from tests.spark.given_then import check_rows, frame_of
 
 
-def made(spark: SparkSession, folder: str, *, days: tuple[int, ...]) -> Tables:
-    """A message of each day of March, in a batch of its own, collected the day after; and one that lies aside."""
+def happened_on(day: int, number: int) -> list[dict[str, object]]:
+    """Two messages of a day of March, one collected and one set aside on the next; and a batch that is complete."""
+    first, told = number * 10 + 1, {"partition": 0, "recipient": "alice"}
+    rows: list[dict[str, object]] = [
+        {**told, "sequence_number": place, "message_sequence_number": place, "change": "published", "weight": 1}
+        | {"at": f"2026-03-{day:02}T08:00:00Z", "data": "x"}
+        for place in (first, first + 1)
+    ]
+    for each, change in enumerate(("collected", "set_aside")):
+        about = {"sequence_number": first + 2 + each, "message_sequence_number": first + each, "change": change}
+        rows.append({**told, **about, "at": f"2026-03-{day + 1:02}T08:00:00Z"})
+    completed = {"partition": 0, "sequence_number": first + 4, "change": "batch_completed", "batch": f"b{number}"}
+    return [*rows, {**completed, "at": f"2026-03-{day:02}T09:00:00Z"}]
+
+
+def made(spark: SparkSession, folder: str, *micro_batches: tuple[int, ...]) -> Tables:
+    """Tables with what happened on these days, in so many micro-batches."""
     tables = tables_at(spark, folder)
     create_tables(tables, Fidelity.NONE, versions_hours=168)
-    for number, day in enumerate(days):
-        first = number * 10 + 1
-        told = {"partition": 0, "recipient": "alice"}
-        published = [
-            {**told, "sequence_number": first + each, "message_sequence_number": first + each, "change": "published"}
-            for each in range(2)
-        ]
-        rows = [{**row, "weight": 1, "at": f"2026-03-{day:02}T08:00:00Z", "data": "x"} for row in published]
-        for each, change in enumerate(("collected", "set_aside")):
-            about = {"sequence_number": first + 2 + each, "message_sequence_number": first + each, "change": change}
-            rows.append({**told, **about, "at": f"2026-03-{day + 1:02}T08:00:00Z"})
-        completed = {"partition": 0, "sequence_number": first + 4, "change": "batch_completed", "batch": f"b{number}"}
-        rows.append({**completed, "at": f"2026-03-{day:02}T09:00:00Z"})
+    numbers = itertools.count()
+    for number, days in enumerate(micro_batches):
+        rows = [row for day in days for row in happened_on(day, next(numbers))]
         apply(tables, frame_of(spark, rows, CHANGES), number=number, fidelity=Fidelity.NONE)
     return tables
 
@@ -48,7 +54,7 @@ def files(folder: str, table: str) -> int:
 
 
 def test_each_table_forgets_by_its_own_rule(spark: SparkSession, tables: str) -> None:
-    filled = made(spark, tables, days=(1, 5, 9))
+    filled = made(spark, tables, (1, 5, 9))
     expire(filled, Options(keep_messages=4, keep_deliveries=6).upkeep, today=date(2026, 3, 11))
     check_rows(filled.messages.frame(), [{"sequence_number": 21}, {"sequence_number": 22}])
     check_rows(
@@ -67,7 +73,7 @@ def test_each_table_forgets_by_its_own_rule(spark: SparkSession, tables: str) ->
 def test_small_files_become_one_and_the_old_ones_go_when_no_version_needs_them(
     spark: SparkSession, tables: str
 ) -> None:
-    filled = made(spark, tables, days=(1, 1, 1))
+    filled = made(spark, tables, (1,), (1,), (1,))
     rules = Options(versions_hours=0).upkeep
     before = {name: files(tables, name) for name in ("messages", "batches")}
     compact(filled, rules)
@@ -89,7 +95,7 @@ def test_how_documents_are_shown_is_fixed_when_the_tables_are_made(spark: SparkS
 
 
 def test_tables_without_their_checkpoint_are_not_filled_twice(spark: SparkSession, tables: str) -> None:
-    made(spark, tables, days=(1,))
+    made(spark, tables, (1,))
     work = Work(spark=spark, tables=tables)
     with pytest.raises(InvalidOperation, match=r"the checkpoint that says how far, .*/analytical-store, is gone"):
         analytical_store.start(work, Options())

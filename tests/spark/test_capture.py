@@ -22,7 +22,7 @@ from restante.spark.tables.captured_files import Capture
 from restante.spark.tables.folders import Folders
 from restante.spark.tables.tables import settings
 from tests.spark.given_then import Case, cases, frame_of, named
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 
 def published(number: int, recipient: str = "alice", at: str = "2026-03-01T08:59:59Z") -> dict[str, object]:
@@ -124,7 +124,7 @@ def test_an_erased_recipient_is_erased_from_the_files(spark: SparkSession, table
     assert b"m2" in on_disk
 
 
-def test_a_capture_goes_on_where_it_ended(spark: SparkSession, hub: HubProcess, tables: str) -> None:
+def test_a_capture_goes_on_where_it_ended(spark: SparkSession, hub: SparkHub, tables: str) -> None:
     work = Work(spark=spark, url=hub.url, tables=tables)
     with closing(hub.connect()) as connected:
         connected.producer.send([Message(recipient=f"actor-{n % 3}", data={"n": n}) for n in range(30)])
@@ -144,6 +144,6 @@ def test_a_capture_without_its_checkpoint_is_not_added_to(spark: SparkSession, t
         capture.run(Work(spark=spark, tables=tables), capture.Options())
 
 
-def test_a_trigger_that_is_no_interval_is_refused(spark: SparkSession, hub: HubProcess, tables: str) -> None:
+def test_a_trigger_that_is_no_interval_is_refused(spark: SparkSession, hub: SparkHub, tables: str) -> None:
     with pytest.raises(InvalidRequest, match="is no interval"):
         capture.run(Work(spark=spark, url=hub.url, tables=tables), capture.Options(trigger="often"))

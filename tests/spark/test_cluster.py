@@ -17,6 +17,7 @@ from tests.spark.driver import RECIPIENTS
 from tests.spark.driving import LOCAL, Driver, DriverError
 from tests.spark.gate import Gate
 from tests.spark.served import HubProcess
+from tests.spark.small_spark import SMALL_JAVA
 
 COUNT = 3_000
 STAGE_OF_FAULTY = "writer=000001"
@@ -36,7 +37,7 @@ class Guarded(HubProcess):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(own_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
@@ -49,6 +50,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SMALL_JAVA,
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",

@@ -9,7 +9,7 @@ import pytest
 from restante.client.surface.surface import Message
 from tests.spark.driving import DriverGone, Drivers
 from tests.spark.gate import Gate, Passing, cut, kill_caller
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 SNAPSHOT = r"^GET /v1/partitions/\d+/snapshot"
 FEED = r"^GET /v1/partitions/\d+/feed\?after="
@@ -21,14 +21,14 @@ PER_TRIGGER = "40"
 Told = list[list[object]]
 
 
-def publish(hub: HubProcess, first: int, last: int) -> None:
+def publish(hub: SparkHub, first: int, last: int) -> None:
     with hub.connect() as connected:
         connected.producer.send(
             [Message(recipient=f"r{n % NAMES}", origin="grid", data=b"%d" % n) for n in range(first, last)]
         )
 
 
-def collect(hub: HubProcess, *names: int) -> None:
+def collect(hub: SparkHub, *names: int) -> None:
     with hub.connect() as connected:
         for name in names:
             for bundle in connected.recipient(f"r{name}").bundles(idle=0):
@@ -39,12 +39,12 @@ def options(url: str, **more: str) -> dict[str, str]:
     return {"url": url, "maxMessagesPerTrigger": PER_TRIGGER, **more}
 
 
-def positions(hub: HubProcess) -> dict[int, int]:
+def positions(hub: SparkHub) -> dict[int, int]:
     with hub.connect() as connected:
         return {status.partition: status.visible_sequence for status in connected.partitions()}
 
 
-def fed(hub: HubProcess, after: dict[int, int] | None = None) -> Told:
+def fed(hub: SparkHub, after: dict[int, int] | None = None) -> Told:
     """What the feed tells a client, as the driver tells it."""
     with hub.connect() as connected, connected.feed(after=after) as feed:
         rows = [
@@ -56,7 +56,7 @@ def fed(hub: HubProcess, after: dict[int, int] | None = None) -> Told:
     return sorted(rows, key=repr)
 
 
-def stored(hub: HubProcess, at: dict[int, int]) -> Told:
+def stored(hub: SparkHub, at: dict[int, int]) -> Told:
     """What a snapshot tells, as a stream's bootstrap tells it."""
     with hub.connect() as connected:
         rows = [
@@ -84,7 +84,7 @@ def table_rows(drivers: Drivers, tmp_path: Path, format: str) -> Told:
 
 
 def test_a_worker_that_is_killed_or_cut_off_while_it_reads_is_tried_again(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path
+    drivers: Drivers, hub: SparkHub, tmp_path: Path
 ) -> None:
     publish(hub, 0, 300)
     collect(hub, 1, 2, 3)
@@ -96,7 +96,7 @@ def test_a_worker_that_is_killed_or_cut_off_while_it_reads_is_tried_again(
     assert table_rows(drivers, tmp_path, "parquet") == fed(hub)
 
 
-def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, hub: HubProcess) -> None:
+def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, hub: SparkHub) -> None:
     publish(hub, 0, 300)
     collect(hub, 1, 2, 3)
     at = positions(hub)
@@ -117,7 +117,7 @@ def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, 
 
 @pytest.mark.long
 def test_a_bootstrap_whose_driver_is_killed_goes_on_as_of_the_same_moment(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path
+    drivers: Drivers, hub: SparkHub, tmp_path: Path
 ) -> None:
     publish(hub, 0, 300)
     collect(hub, 1, 2, 3)
@@ -148,7 +148,7 @@ def test_a_bootstrap_whose_driver_is_killed_goes_on_as_of_the_same_moment(
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 @pytest.mark.parametrize("moment", ["between", "within"])
 def test_a_stream_whose_driver_is_killed_goes_on_without_loss_or_repetition(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path, format: str, moment: str
+    drivers: Drivers, hub: SparkHub, tmp_path: Path, format: str, moment: str
 ) -> None:
     publish(hub, 0, 300)
     collect(hub, 1, 2, 3)

@@ -16,7 +16,7 @@ from restante import ConsignmentState
 from tests.spark.driver import RECIPIENTS
 from tests.spark.driving import DriverError, DriverGone, Drivers
 from tests.spark.gate import Gate, Passing, cut, kill_caller
-from tests.spark.served import HubProcess
+from tests.spark.served import HubProcess, SparkHub
 
 COUNT = 3_000
 PARTS = 4
@@ -31,7 +31,7 @@ def options(url: str, **more: str) -> dict[str, str]:
     return {"url": url, "origin": "grid", "mediaType": "application/json", **more}
 
 
-def arrived(hub: HubProcess) -> list[list[int]]:
+def arrived(hub: SparkHub) -> list[list[int]]:
     """Of each recipient the numbers of its messages, in order."""
     rows = []
     with hub.connect() as connected:
@@ -48,7 +48,7 @@ def expected(count: int) -> list[list[int]]:
     return [list(range(own, count, RECIPIENTS)) for own in range(RECIPIENTS)]
 
 
-def states(hub: HubProcess) -> list[ConsignmentState]:
+def states(hub: SparkHub) -> list[ConsignmentState]:
     with hub.connect() as connected:
         return [own.state for own in connected.consignments()]
 
@@ -60,7 +60,7 @@ def attempts(gate: Gate) -> int:
 
 @pytest.mark.parametrize(("fault", "staged_by"), [("before", 1), ("middle", 2)])
 def test_a_task_that_fails_is_tried_again_and_leaves_nothing_twice(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path, fault: str, staged_by: int
+    drivers: Drivers, hub: SparkHub, tmp_path: Path, fault: str, staged_by: int
 ) -> None:
     marker = tmp_path / "staged"
 
@@ -78,7 +78,7 @@ def test_a_task_that_fails_is_tried_again_and_leaves_nothing_twice(
 
 
 def test_a_committed_key_that_meets_another_frame_is_told_and_the_same_frame_is_not(
-    drivers: Drivers, hub: HubProcess
+    drivers: Drivers, hub: SparkHub
 ) -> None:
     given = options(hub.url, key="told night")
     for parts in (2, 3):
@@ -91,7 +91,7 @@ def test_a_committed_key_that_meets_another_frame_is_told_and_the_same_frame_is_
     assert arrived(hub) == expected(COUNT)
 
 
-def test_a_worker_that_is_killed_when_it_has_staged_all_leaves_nothing_twice(drivers: Drivers, hub: HubProcess) -> None:
+def test_a_worker_that_is_killed_when_it_has_staged_all_leaves_nothing_twice(drivers: Drivers, hub: SparkHub) -> None:
     with Gate(hub.url) as gate:
         rule = gate.when(STAGE_OF_FAULTY, after=kill_caller)
         drivers().ask("write", options=options(gate.url), count=COUNT, parts=PARTS)
@@ -101,7 +101,7 @@ def test_a_worker_that_is_killed_when_it_has_staged_all_leaves_nothing_twice(dri
     assert states(hub) == [ConsignmentState.COMMITTED]
 
 
-def test_an_answer_that_is_lost_is_asked_for_again(drivers: Drivers, hub: HubProcess) -> None:
+def test_an_answer_that_is_lost_is_asked_for_again(drivers: Drivers, hub: SparkHub) -> None:
     with Gate(hub.url) as gate:
         rules = [gate.when(pattern, after=cut) for pattern in (OPEN, STAGE_OF_FAULTY, COMMIT)]
         rules += [gate.when(pattern, before=cut) for pattern in (OPEN, STAGE, COMMIT)]
@@ -112,22 +112,22 @@ def test_an_answer_that_is_lost_is_asked_for_again(drivers: Drivers, hub: HubPro
 
 
 def test_a_hub_that_is_killed_beside_the_commit_has_all_of_it_or_nothing_until_it_is_asked_again(
-    drivers: Drivers, hub: HubProcess
+    drivers: Drivers, hub_process: HubProcess
 ) -> None:
     def restart(_: Passing) -> bool:
-        hub.kill()
-        hub.start()
+        hub_process.kill()
+        hub_process.start()
         return False
 
-    with Gate(hub.url) as gate:
+    with Gate(hub_process.url) as gate:
         rules = [gate.when(STAGE_OF_FAULTY, after=restart), gate.when(COMMIT, before=restart)]
         drivers().ask("write", options=options(gate.url), count=COUNT, parts=PARTS)
         assert all(rule.acted() for rule in rules)
-    assert arrived(hub) == expected(COUNT)
+    assert arrived(hub_process) == expected(COUNT)
 
 
 def test_a_function_that_raises_every_time_is_told_with_its_row_and_nothing_is_delivered(
-    drivers: Drivers, hub: HubProcess
+    drivers: Drivers, hub: SparkHub
 ) -> None:
     with pytest.raises(DriverError, match=r"row 17 of part 1, \{'id': 67\}: ValueError: no tariff for 67"):
         drivers().ask("write_composed", options=options(hub.url, key="night"), count=200, parts=4, bad=67)
@@ -152,6 +152,12 @@ def files_of(folder: Path) -> str:
     return str(folder)
 
 
+def kill_program(drivers: Drivers, passing: Passing) -> None:
+    """The driver, and that process of it which asks: left alone, it might ask again before it notices."""
+    drivers.kill()
+    passing.kill_caller()
+
+
 def stream_in(drivers: Drivers, url: str, files: str, tmp_path: Path) -> None:
     drivers().ask("stream_in", options=options(url), files=files, checkpoint=str(tmp_path / "checkpoint"))
 
@@ -165,13 +171,13 @@ def stream_in(drivers: Drivers, url: str, files: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_driver_that_is_killed_beside_the_commit_goes_on_when_it_is_started_again(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path, moment: str
+    drivers: Drivers, hub: SparkHub, tmp_path: Path, moment: str
 ) -> None:
     """Before the commit reached the hub; while the hub was at it; when it was done, and the answer under way."""
     files = files_of(tmp_path / "files")
 
-    def kill(_: Passing) -> bool:
-        drivers.kill()
+    def kill(passing: Passing) -> bool:
+        kill_program(drivers, passing)
         return moment == "held"
 
     with Gate(hub.url) as gate:
@@ -188,7 +194,7 @@ def test_a_driver_that_is_killed_beside_the_commit_goes_on_when_it_is_started_ag
 
 
 def test_a_micro_batch_that_was_committed_but_not_noted_is_not_sent_again(
-    drivers: Drivers, hub: HubProcess, tmp_path: Path
+    drivers: Drivers, hub: SparkHub, tmp_path: Path
 ) -> None:
     files = files_of(tmp_path / "files")
     stream_in(drivers, hub.url, files, tmp_path)
@@ -203,9 +209,9 @@ def test_a_micro_batch_that_was_committed_but_not_noted_is_not_sent_again(
 
 
 @pytest.mark.long
-def test_a_job_that_was_killed_goes_on_under_its_key(drivers: Drivers, hub: HubProcess) -> None:
-    def kill(_: Passing) -> bool:
-        drivers.kill()
+def test_a_job_that_was_killed_goes_on_under_its_key(drivers: Drivers, hub: SparkHub) -> None:
+    def kill(passing: Passing) -> bool:
+        kill_program(drivers, passing)
         return False
 
     with Gate(hub.url) as gate:

@@ -13,11 +13,11 @@ from restante.calls.groups import DefineGroup, LeaveGroup
 from restante.errors import InvalidOperation
 from restante.spark.source.group_positions import GroupSeat
 from restante.spark.source.options import reading_of
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 from tests.spark.test_streaming import Stream, numbers, send
 
 
-def read_as_member(hub: HubProcess, group: str, count: int) -> list[int]:
+def read_as_member(hub: SparkHub, group: str, count: int) -> list[int]:
     """Read so many messages as a program does, and leave."""
     with hub.connect() as connected:
         found: list[int] = []
@@ -30,14 +30,13 @@ def read_as_member(hub: HubProcess, group: str, count: int) -> list[int]:
     return found
 
 
-def lag(hub: HubProcess, group: str) -> int:
+def lag(hub: SparkHub, group: str) -> int:
     with hub.connect() as connected:
         return connected.group(group).status().lag
 
 
-@pytest.mark.spark
 def test_a_stream_goes_on_where_a_group_is_and_a_program_where_the_stream_ended(
-    spark: SparkSession, hub: HubProcess, tmp_path: Path
+    spark: SparkSession, hub: SparkHub, tmp_path: Path
 ) -> None:
     send(hub, *range(10))
     assert len(read_as_member(hub, "billing", 10)) == 10
@@ -53,8 +52,7 @@ def test_a_stream_goes_on_where_a_group_is_and_a_program_where_the_stream_ended(
         assert connected.group("billing").status().members == ()
 
 
-@pytest.mark.spark
-def test_a_stream_and_other_members_do_not_share_a_group(spark: SparkSession, hub: HubProcess, tmp_path: Path) -> None:
+def test_a_stream_and_other_members_do_not_share_a_group(spark: SparkSession, hub: SparkHub, tmp_path: Path) -> None:
     send(hub, *range(4))
     reading = reading_of({"url": hub.url, "group": "shared", "reader": "a program"})
     with closing(reading.place.link()) as link:
@@ -66,13 +64,12 @@ def test_a_stream_and_other_members_do_not_share_a_group(spark: SparkSession, hu
     other.leave()
 
 
-@pytest.mark.spark
-def test_a_batch_has_no_group(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_batch_has_no_group(spark: SparkSession, hub: SparkHub) -> None:
     with pytest.raises(Exception, match="Only a stream has a group"):
         spark.read.format("restante").options(url=hub.url, group="g").load().count()
 
 
-def test_who_lost_its_place_writes_no_position(hub: HubProcess) -> None:
+def test_who_lost_its_place_writes_no_position(hub: SparkHub) -> None:
     send(hub, *range(20))
     reading = reading_of({"url": hub.url, "group": "g"})
     with hub.connect() as connected:
@@ -93,7 +90,7 @@ def test_who_lost_its_place_writes_no_position(hub: HubProcess) -> None:
         first.leave()
 
 
-def test_who_lost_its_lease_and_nobody_came_goes_on(hub: HubProcess) -> None:
+def test_who_lost_its_lease_and_nobody_came_goes_on(hub: SparkHub) -> None:
     send(hub, *range(20))
     with hub.connect() as connected:
         ends = {own.partition: own.visible_sequence for own in connected.partitions()}
@@ -104,7 +101,7 @@ def test_who_lost_its_lease_and_nobody_came_goes_on(hub: HubProcess) -> None:
         seat.leave()
 
 
-def test_a_group_that_an_operator_moved_ends_the_stream(hub: HubProcess) -> None:
+def test_a_group_that_an_operator_moved_ends_the_stream(hub: SparkHub) -> None:
     send(hub, *range(20))
     with hub.connect() as connected:
         ends = {own.partition: own.visible_sequence for own in connected.partitions()}

@@ -24,6 +24,7 @@ def test_jars_that_are_there_need_neither_java_nor_network(monkeypatch: pytest.M
     assert {path.name for path in jars.paths()} == set(jars.NAMES)
 
 
+@pytest.mark.usefixtures("own_java")
 def test_jars_that_cannot_be_fetched_are_named_with_where_they_were_sought_and_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

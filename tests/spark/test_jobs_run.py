@@ -18,6 +18,7 @@ from restante.spark import jobs
 from tests.cli.places import run
 from tests.cli.test_command_line import PLAIN
 from tests.spark.job_samples import with_samples
+from tests.spark.small_spark import SMALL_JAVA
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,9 +82,11 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.usefixtures("own_java")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_stream_ends_in_good_order_when_it_is_interrupted(tables: str, number: signal.Signals) -> None:
-    with program("jobs", "run", "ticking", "--tables", tables, "--json", "--spark", "spark.master=local[1]") as process:
+    small = ("--spark", "spark.master=local[1]", "--spark", f"spark.driver.extraJavaOptions={SMALL_JAVA}")
+    with program("jobs", "run", "ticking", "--tables", tables, "--json", *small) as process:
         assert process.stderr is not None
         while "It ticks." not in (line := process.stderr.readline()):
             assert line, "it ended by itself"
@@ -93,10 +96,11 @@ def test_a_stream_ends_in_good_order_when_it_is_interrupted(tables: str, number:
     assert json.loads(shown)["figures"] == {"ticked": "until it was stopped"}
 
 
+@pytest.mark.usefixtures("own_java")
 def test_jobs_are_served_until_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "jobs.toml"
     path.write_text(
-        f"tables = '{tmp_path / 'tables'}'\nspark.master = 'local[1]'\n"
+        f"tables = '{tmp_path / 'tables'}'\nspark.master = 'local[1]'\nspark.driver.extraJavaOptions = '{SMALL_JAVA}'\n"
         "[[job]]\nname = 'counting'\nevery = '1 second'\noptions.to = 7\n"
         "[[job]]\nname = 'ticking'\nalways = true\n"
     )

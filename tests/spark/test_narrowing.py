@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import restante
 from restante.spark.source.narrowed_reads import Narrow, narrow_of_task, narrowed
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 COLUMNS = ("change", "recipient", "message_sequence_number")
 
@@ -38,7 +38,7 @@ class Passes:
         self.found["after"] = changes.collect()
 
 
-def passes_over(spark: SparkSession, hub: HubProcess, folder: Path, *, start: str) -> Passes:
+def passes_over(spark: SparkSession, hub: SparkHub, folder: Path, *, start: str) -> Passes:
     passes = Passes(spark)
     stream = spark.readStream.format("restante").options(url=hub.url, startingPosition=start).load()
     writer = stream.writeStream.foreachBatch(passes.take).option("checkpointLocation", str(folder / "checkpoint"))
@@ -47,7 +47,7 @@ def passes_over(spark: SparkSession, hub: HubProcess, folder: Path, *, start: st
     return passes
 
 
-def send_and_collect(hub: HubProcess) -> None:
+def send_and_collect(hub: SparkHub) -> None:
     """Six messages of one recipient, so of one partition, all of them collected."""
     with hub.connect() as connected:
         connected.producer.send([restante.Message(recipient="alice", data={"n": n}) for n in range(6)])
@@ -60,7 +60,7 @@ def ordered(rows: list[Row]) -> list[str]:
 
 
 def test_a_pass_over_the_feed_gets_what_it_needs_and_the_next_one_everything(
-    spark: SparkSession, hub: HubProcess, tmp_path: Path
+    spark: SparkSession, hub: SparkHub, tmp_path: Path
 ) -> None:
     send_and_collect(hub)
     found = passes_over(spark, hub, tmp_path, start="earliest").found
@@ -76,7 +76,7 @@ def test_a_pass_over_the_feed_gets_what_it_needs_and_the_next_one_everything(
 
 
 def test_a_pass_over_what_is_stored_gets_the_columns_that_it_needs(
-    spark: SparkSession, hub: HubProcess, tmp_path: Path
+    spark: SparkSession, hub: SparkHub, tmp_path: Path
 ) -> None:
     send_and_collect(hub)
     found = passes_over(spark, hub, tmp_path, start="bootstrap").found

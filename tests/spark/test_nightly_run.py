@@ -17,7 +17,7 @@ from restante.spark.jobs.work import Work
 from restante.spark.nightly.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
 from restante.spark.nightly.nightly_settlement import PRODUCTS, transform_documents, transform_settlement
 from tests.spark.given_then import Case, cases, named
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 DAY = date(2026, 3, 1)
 SMALL = NightInput(day=DAY, seed=7, readings=1_000, actors=3, groups=2)
@@ -67,7 +67,7 @@ def test_every_area_has_a_price_for_every_quarter_hour(spark: SparkSession) -> N
 
 
 def test_the_night_is_delivered_once_in_order_and_bound_to_a_batch(
-    spark: SparkSession, tables: str, hub: HubProcess
+    spark: SparkSession, tables: str, hub: SparkHub
 ) -> None:
     work = Work(spark=spark, url=hub.url, tables=tables)
     options = nightly_run.Options(night=DAY, readings=3_000, actors=4, groups=2)

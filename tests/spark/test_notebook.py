@@ -12,7 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 BOOK = Path(__file__).parents[2] / "examples" / "nightly_run.ipynb"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -48,7 +48,7 @@ def plots() -> Iterator[None]:
 @pytest.mark.timeout(900)  # a machine with much else to do takes minutes
 @pytest.mark.usefixtures("spark", "plots")
 def test_the_notebook_tells_a_whole_night(
-    hub: HubProcess, tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: SparkHub, tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RESTANTE_HUB", hub.url)

@@ -16,7 +16,7 @@ from restante.spark.reports.report_files import ReportFile
 from restante.spark.reports.report_run import moment_of
 from tests.spark.given_then import Case, cases, named
 from tests.spark.report_tables import fill, given_tables
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = str(CHECKOUT / "examples" / "reports" / "late_collectors.py")
@@ -37,7 +37,7 @@ def test_the_guide_shows_the_sample_as_it_is() -> None:
     assert f"```python\n{Path(SAMPLE).read_text(encoding='utf-8')}```" in guide.read_text(encoding="utf-8")
 
 
-def test_it_is_kept_under_the_files_name_and_delivered(spark: SparkSession, own_tables: str, hub: HubProcess) -> None:
+def test_it_is_kept_under_the_files_name_and_delivered(spark: SparkSession, own_tables: str, hub: SparkHub) -> None:
     work = Work(spark=spark, url=hub.url, tables=own_tables)
     outcome = own_report.run(
         work, own_report.Options(file=SAMPLE, as_of=MOMENT, deliver_to=("operations",), deliver_each=True)

@@ -13,10 +13,10 @@ from pyspark.sql import functions as f
 
 import restante
 import restante.spark
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 
-def fill(hub: HubProcess, count: int = 30, *, recipients: int = 5) -> None:
+def fill(hub: SparkHub, count: int = 30, *, recipients: int = 5) -> None:
     with hub.connect() as connected:
         connected.producer.send(
             [
@@ -32,7 +32,7 @@ def fill(hub: HubProcess, count: int = 30, *, recipients: int = 5) -> None:
         )
 
 
-def read(spark: SparkSession, hub: HubProcess, **options: str) -> DataFrame:
+def read(spark: SparkSession, hub: SparkHub, **options: str) -> DataFrame:
     return spark.read.format("restante").options(**options).load(hub.url)
 
 
@@ -40,7 +40,7 @@ def numbers(frame: DataFrame) -> list[int]:
     return sorted(int(json.loads(row["data"])["n"]) for row in frame.select("data").collect())
 
 
-def test_all_that_is_stored_is_read_as_the_hub_has_it(spark: SparkSession, hub: HubProcess) -> None:
+def test_all_that_is_stored_is_read_as_the_hub_has_it(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     with hub.connect() as connected:
         bundle = next(iter(connected.recipient("r1").bundles(idle=0)))
@@ -64,7 +64,7 @@ def test_all_that_is_stored_is_read_as_the_hub_has_it(spark: SparkSession, hub: 
     assert {row["state"] for row in found.values()} == {"waiting", "collected"}
 
 
-def test_an_empty_hub_gives_a_frame_without_rows(spark: SparkSession, hub: HubProcess) -> None:
+def test_an_empty_hub_gives_a_frame_without_rows(spark: SparkSession, hub: SparkHub) -> None:
     assert read(spark, hub).collect() == []
 
 
@@ -79,7 +79,7 @@ def test_an_empty_hub_gives_a_frame_without_rows(spark: SparkSession, hub: HubPr
     ],
     ids=["recipient", "recipients", "origin and kind", "before", "after"],
 )
-def test_options_say_what_is_read(spark: SparkSession, hub: HubProcess, options: dict[str, str], keeps: object) -> None:
+def test_options_say_what_is_read(spark: SparkSession, hub: SparkHub, options: dict[str, str], keeps: object) -> None:
     fill(hub)
     assert callable(keeps)
     assert numbers(read(spark, hub, **options)) == [n for n in range(30) if keeps(n)]
@@ -100,7 +100,7 @@ def test_options_say_what_is_read(spark: SparkSession, hub: HubProcess, options:
     ],
 )
 def test_filters_go_to_the_hub_and_are_not_applied_by_spark_again(
-    spark: SparkSession, hub: HubProcess, condition: str, keeps: object
+    spark: SparkSession, hub: SparkHub, condition: str, keeps: object
 ) -> None:
     fill(hub)
     assert callable(keeps)
@@ -109,7 +109,7 @@ def test_filters_go_to_the_hub_and_are_not_applied_by_spark_again(
     assert "Filter (" not in plan(frame)
 
 
-def test_a_filter_on_partitions_reads_only_those(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_filter_on_partitions_reads_only_those(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     with hub.connect() as connected:
         own = connected.partition_of("r1")
@@ -119,14 +119,14 @@ def test_a_filter_on_partitions_reads_only_those(spark: SparkSession, hub: HubPr
     assert read(spark, hub, partitions=str(own)).count() == frame.count() > 0
 
 
-def test_a_filter_that_the_hub_does_not_know_is_applied_by_spark(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_filter_that_the_hub_does_not_know_is_applied_by_spark(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     frame = read(spark, hub).where("recipient like '%1' and sequence_number > 0")
     assert numbers(frame) == [n for n in range(30) if n % 5 == 1]
     assert "Filter (" in plan(frame)
 
 
-def test_a_filter_too_long_for_a_request_is_applied_by_spark(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_filter_too_long_for_a_request_is_applied_by_spark(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     names = ["r1", *(f"nobody-{number}" for number in range(300))]
     frame = read(spark, hub).where(f.col("recipient").isin(names))
@@ -134,7 +134,7 @@ def test_a_filter_too_long_for_a_request_is_applied_by_spark(spark: SparkSession
     assert read(spark, hub).where("at <= TIMESTAMP'9999-12-31 23:59:59.999999'").count() == 30
 
 
-def test_fewer_columns_are_asked_for_by_option_or_schema(spark: SparkSession, hub: HubProcess) -> None:
+def test_fewer_columns_are_asked_for_by_option_or_schema(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     by_option = read(spark, hub, columns="recipient,kind")
     by_schema = spark.read.format("restante").schema("kind string, recipient string").load(hub.url)
@@ -143,7 +143,7 @@ def test_fewer_columns_are_asked_for_by_option_or_schema(spark: SparkSession, hu
     assert by_schema.count() == 30
 
 
-def test_a_string_column_is_text_and_is_read_as_text(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_string_column_is_text_and_is_read_as_text(spark: SparkSession, hub: SparkHub) -> None:
     rows = [("a", "grüße", None), ("a", "{}", "application/json"), ("b", "x,y\n", "text/csv"), ("b", "", None)]
     frame = spark.createDataFrame(rows, "recipient string, data string, media_type string")
     frame.write.format("restante").mode("append").options(url=hub.url, key="texts").save()
@@ -169,7 +169,7 @@ def test_a_string_column_is_text_and_is_read_as_text(spark: SparkSession, hub: H
     assert [(own.text, own.media_type) for own in copies] == [("grüße", "text/plain")]
 
 
-def test_a_bootstrap_is_as_of_the_positions_that_come_with_it(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_bootstrap_is_as_of_the_positions_that_come_with_it(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub)
     frame, positions = restante.spark.bootstrap(spark, url=hub.url)
     fill(hub, 7)
@@ -189,12 +189,12 @@ def test_a_bootstrap_is_as_of_the_positions_that_come_with_it(spark: SparkSessio
         ({"partitions": "99"}, "There is no partition 99: the hub has 16"),
     ],
 )
-def test_a_mistake_is_said(spark: SparkSession, hub: HubProcess, options: dict[str, str], said: str) -> None:
+def test_a_mistake_is_said(spark: SparkSession, hub: SparkHub, options: dict[str, str], said: str) -> None:
     with pytest.raises(PySparkException, match=re.escape(said)):
         read(spark, hub, **options).collect()
 
 
-def test_times_are_those_of_the_hub(spark: SparkSession, hub: HubProcess) -> None:
+def test_times_are_those_of_the_hub(spark: SparkSession, hub: SparkHub) -> None:
     fill(hub, 1)
     with hub.connect() as connected:
         (message,) = connected.recipient("r0").history().messages

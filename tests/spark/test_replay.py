@@ -14,7 +14,7 @@ from restante.spark.jobs import capture, replay
 from restante.spark.jobs.work import Work
 from restante.spark.source.schemas import CHANGES
 from tests.spark.given_then import Case, cases, frame_of, named
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 NOW = datetime(2026, 4, 1, tzinfo=UTC)
 
@@ -38,9 +38,7 @@ def test_the_key_follows_from_what_was_captured_and_asked_for(spark: SparkSessio
     assert key("a", replay.Options(all=True)) != one
 
 
-def test_a_hub_that_was_lost_is_filled_again_from_its_capture(
-    spark: SparkSession, hub: HubProcess, tables: str
-) -> None:
+def test_a_hub_that_was_lost_is_filled_again_from_its_capture(spark: SparkSession, hub: SparkHub, tables: str) -> None:
     with closing(hub.connect()) as first:
         sent = [Message(recipient=f"actor-{n % 3}", origin="billing", data={"n": n}) for n in range(30)]
         first.producer.send(sent)
@@ -49,7 +47,7 @@ def test_a_hub_that_was_lost_is_filled_again_from_its_capture(
         bundle.dequeue()
     work = Work(spark=spark, url=hub.url, tables=tables)
     capture.run(work, capture.Options())
-    with _another(hub) as empty:
+    with hub.another() as empty:
         again = Work(spark=spark, url=empty.url, tables=tables)
         figures = replay.run(again, replay.Options()).figures
         assert (figures["messages"], figures["duplicates"]) == (20, 0)
@@ -66,7 +64,3 @@ def test_a_hub_that_was_lost_is_filled_again_from_its_capture(
 def test_without_a_capture_there_is_nothing_to_replay(spark: SparkSession, tables: str) -> None:
     with pytest.raises(InvalidRequest, match="restante jobs run capture"):
         replay.run(Work(spark=spark, tables=tables), replay.Options())
-
-
-def _another(hub: HubProcess) -> HubProcess:
-    return HubProcess(hub.folder.parent / "another")

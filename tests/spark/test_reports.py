@@ -23,7 +23,7 @@ from restante.spark.reports.report_run import moment_of
 from restante.spark.tables import cleanup as cleaning
 from tests.spark.given_then import Case, cases, named
 from tests.spark.report_tables import fill, given_tables
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 BEFORE = datetime(2026, 3, 1, tzinfo=UTC)
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)
@@ -106,7 +106,7 @@ def test_many_runs_leave_few_files(work: Work, monkeypatch: pytest.MonkeyPatch) 
     assert counts == [1, 1]
 
 
-def test_a_report_comes_into_mailboxes_once(work: Work, hub: HubProcess) -> None:
+def test_a_report_comes_into_mailboxes_once(work: Work, hub: SparkHub) -> None:
     sending = replace(work, url=hub.url)
     options = collection_report.Options(as_of=FIRST, deliver_to=("operations",), deliver_each=True)
     outcomes = [collection_report.run(sending, options) for _ in range(2)]
@@ -121,7 +121,7 @@ def test_a_report_comes_into_mailboxes_once(work: Work, hub: HubProcess) -> None
     assert bobs["rows"][0]["oldest_waiting_at"] == "2026-03-01T08:00:00.000Z"
 
 
-def test_an_empty_report_says_so_to_those_who_get_all_of_it(work: Work, hub: HubProcess) -> None:
+def test_an_empty_report_says_so_to_those_who_get_all_of_it(work: Work, hub: SparkHub) -> None:
     sending = replace(work, url=hub.url)
     each = collection_report.Options(as_of=FIRST, until=BEFORE, deliver_each=True)
     assert collection_report.run(sending, each).figures["messages"] == 0
@@ -169,7 +169,7 @@ def _kept(work: Work) -> list[tuple[datetime, str]]:
     return [(row.computed_at.astimezone(UTC), row.recipient) for row in kept.collect()]
 
 
-def _mail(hub: HubProcess, recipient: str) -> list[dict[str, Any]]:
+def _mail(hub: SparkHub, recipient: str) -> list[dict[str, Any]]:
     """What waits for the recipient, collected."""
     told: list[dict[str, Any]] = []
     with hub.connect() as connected:

@@ -28,6 +28,7 @@ from restante.client.surface.surface import Message
 from restante.spark.sessions import cache, jars
 from restante.spark.sessions.start import session
 from tests.spark.served import HubProcess
+from tests.spark.small_spark import SMALL
 
 
 def test_tables_are_delta_tables(spark: SparkSession, tables: str) -> None:
@@ -41,12 +42,12 @@ def test_a_session_that_runs_is_used_again(spark: SparkSession) -> None:
     assert session() is spark
 
 
-def test_a_hub_that_was_killed_comes_back_with_all_it_had(hub: HubProcess) -> None:
-    with hub.connect() as connected:
+def test_a_hub_that_was_killed_comes_back_with_all_it_had(hub_process: HubProcess) -> None:
+    with hub_process.connect() as connected:
         connected.producer.send([Message(recipient="anna", origin="tests", data=b"x")])
-    hub.kill()
-    hub.restart()
-    with hub.connect() as connected:
+    hub_process.kill()
+    hub_process.restart()
+    with hub_process.connect() as connected:
         bundle = connected.recipient("anna").peek()
     assert bundle is not None
     assert [message.data for message in bundle.messages] == [b"x"]
@@ -65,7 +66,7 @@ def test_settings_that_can_be_changed_reach_a_session_that_runs(spark: SparkSess
 CHILD = """
 import json, sys, urllib.request
 import restante.spark
-spark = restante.spark.session(master="local[2]", settings={"spark.driver.memory": "1g"})
+spark = restante.spark.session(master="local[2]", settings=json.loads(sys.argv[3]))
 again = restante.spark.session()
 spark.range(5).write.format("delta").save(sys.argv[1])
 stream = spark.sparkContext._jvm.java.net.URI(sys.argv[2]).toURL().openStream()
@@ -79,6 +80,7 @@ spark.stop()
 """
 
 
+@pytest.mark.usefixtures("own_java")
 def test_where_there_is_no_java_the_wheel_s_runs_quietly_and_trusts_whom_the_machine_trusts(tmp_path: Path) -> None:
     commands = without_java(tmp_path / "commands")
     kept = tmp_path / "cache" / "restante" / "spark"
@@ -92,7 +94,7 @@ def test_where_there_is_no_java_the_wheel_s_runs_quietly_and_trusts_whom_the_mac
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
             "SSL_CERT_FILE": str(authority),
         }
-        command = [sys.executable, "-c", CHILD, str(tmp_path / "table"), url]
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "table"), url, json.dumps(SMALL)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -169,6 +171,7 @@ def processes_with(mark: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by /proc")
+@pytest.mark.usefixtures("own_java")
 def test_control_c_while_spark_starts_leaves_no_java_and_no_trace(tmp_path: Path) -> None:
     mark = f"RESTANTE_TEST_{os.getpid()}_{tmp_path.name}"
     command = [sys.executable, "-m", "restante.cli", "jobs", "run", "analytical-store", "--tables", str(tmp_path)]

@@ -17,17 +17,17 @@ from restante.spark.source.options import reading_of
 from restante.spark.source.pages import ChangesPartition, stretch_batches
 from restante.spark.source.rows import SourceRows
 from restante.spark.source.schemas import CHANGES
-from tests.spark.served import HubProcess
+from tests.spark.served import HubHere, SparkHub
 
 
-def send(hub: HubProcess, *numbers: int) -> None:
+def send(hub: SparkHub, *numbers: int) -> None:
     with hub.connect() as connected:
         connected.producer.send(
             [restante.Message(recipient=f"r{n % 5}", kind=f"k{n % 2}", data={"n": n}) for n in numbers]
         )
 
 
-def collect(hub: HubProcess, recipient: str) -> None:
+def collect(hub: SparkHub, recipient: str) -> None:
     with hub.connect() as connected:
         for bundle in connected.recipient(recipient).bundles(idle=0):
             bundle.dequeue()
@@ -36,7 +36,7 @@ def collect(hub: HubProcess, recipient: str) -> None:
 class Stream:
     """A query that takes what is available now, each time it is asked, on from its checkpoint."""
 
-    def __init__(self, spark: SparkSession, hub: HubProcess, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, hub: SparkHub, folder: Path) -> None:
         self._spark = spark
         self._hub = hub
         self._checkpoint = str(folder / "checkpoint")
@@ -60,7 +60,7 @@ class Stream:
 
 
 @pytest.fixture
-def stream(spark: SparkSession, hub: HubProcess, tmp_path: Path) -> Stream:
+def stream(spark: SparkSession, hub: SparkHub, tmp_path: Path) -> Stream:
     return Stream(spark, hub, tmp_path)
 
 
@@ -68,7 +68,7 @@ def numbers(rows: list[Row]) -> list[int]:
     return sorted(json.loads(row["data"])["n"] for row in rows if row["data"] is not None)
 
 
-def test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change(stream: Stream, hub: HubProcess) -> None:
+def test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(20))
     collect(hub, "r1")
     first = stream.take()
@@ -85,7 +85,7 @@ def test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change(strea
     assert all(row["bundle_id"] for row in rest if row["change"] == "collected")
 
 
-def test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place(stream: Stream, hub: HubProcess) -> None:
+def test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(100))
     found = stream.take(startingPosition="earliest", maxMessagesPerTrigger="30")
     assert [len(batch) for batch in stream.batches] == [30, 30, 30, 10]
@@ -94,7 +94,7 @@ def test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place(s
     assert numbers(found) == list(range(110))
 
 
-def test_long_stretches_are_read_in_ranges(stream: Stream, hub: HubProcess) -> None:
+def test_long_stretches_are_read_in_ranges(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(100))
     found = stream.take(startingPosition="earliest", rangeSize="7")
     assert numbers(found) == list(range(100))
@@ -102,14 +102,14 @@ def test_long_stretches_are_read_in_ranges(stream: Stream, hub: HubProcess) -> N
     assert len(set(places)) == 100
 
 
-def test_latest_is_what_comes_from_now_on(stream: Stream, hub: HubProcess) -> None:
+def test_latest_is_what_comes_from_now_on(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(10))
     assert stream.take(startingPosition="latest") == []
     send(hub, 10)
     assert numbers(stream.take(startingPosition="latest")) == [10]
 
 
-def test_numbers_say_where_to_begin(stream: Stream, hub: HubProcess) -> None:
+def test_numbers_say_where_to_begin(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(10))
     with hub.connect() as connected:
         ends = {str(own.partition): own.visible_sequence for own in connected.partitions()}
@@ -117,7 +117,7 @@ def test_numbers_say_where_to_begin(stream: Stream, hub: HubProcess) -> None:
     assert numbers(stream.take(startingPosition=json.dumps(ends))) == [10, 11]
 
 
-def test_options_and_columns_say_what_is_read(stream: Stream, hub: HubProcess) -> None:
+def test_options_and_columns_say_what_is_read(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(20))
     found = stream.take(startingPosition="earliest", recipient='["r1", "r2"]', kind="k0", columns="recipient,change")
     assert sorted(found) == sorted([Row("r1", "published")] * 2 + [Row("r2", "published")] * 2)
@@ -136,18 +136,18 @@ def test_a_start_that_is_not_there_is_said(stream: Stream, options: dict[str, st
 
 
 def test_another_hub_under_the_same_checkpoint_is_noticed(
-    stream: Stream, hub: HubProcess, spark: SparkSession, tmp_path: Path
+    stream: Stream, hub: SparkHub, spark: SparkSession, tmp_path: Path
 ) -> None:
     send(hub, *range(50))
     stream.take()
-    with HubProcess(tmp_path / "other") as other:
+    with hub.another() as other:
         send(other, 1)
         stream._hub = other
         with pytest.raises(StreamingQueryException, match="This is not the hub that was read before"):
             stream.take()
 
 
-def test_other_partitions_under_the_same_checkpoint_are_noticed(stream: Stream, hub: HubProcess) -> None:
+def test_other_partitions_under_the_same_checkpoint_are_noticed(stream: Stream, hub: SparkHub) -> None:
     send(hub, *range(10))
     stream.take(partitions="0,1")
     for partitions in ("0", "0,1,2"):
@@ -155,7 +155,7 @@ def test_other_partitions_under_the_same_checkpoint_are_noticed(stream: Stream, 
             stream.take(partitions=partitions)
 
 
-def test_a_stretch_beyond_the_end_of_the_hub_is_refused(hub: HubProcess) -> None:
+def test_a_stretch_beyond_the_end_of_the_hub_is_refused(hub: SparkHub) -> None:
     send(hub, 0)
     with hub.connect() as connected:
         partition = connected.partition_of("r0")
@@ -172,7 +172,7 @@ def test_what_retention_has_removed_is_said_to_be_gone(spark: SparkSession, tmp_
             bundle.dequeue()
         connected.file()
         assert connected.retain() > 0
-    with HubProcess(tmp_path / "hub") as hub:
+    with HubHere(tmp_path / "hub") as hub:
         start = json.dumps({str(partition): 0 for partition in range(16)})
         with pytest.raises(StreamingQueryException, match="no longer has the changes after 0"):
             Stream(spark, hub, tmp_path).take(startingPosition=start)

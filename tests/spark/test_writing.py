@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 import restante.spark
 from restante import ConsignmentState
 from restante.model.batches.batch_answers import BatchState
-from tests.spark.served import HubProcess
+from tests.spark.served import SparkHub
 
 
 def rows(spark: SparkSession, count: int, *, recipients: int = 7, parts: int = 4) -> DataFrame:
@@ -27,27 +27,27 @@ def rows(spark: SparkSession, count: int, *, recipients: int = 7, parts: int = 4
     )
 
 
-def write(frame: DataFrame, hub: HubProcess, **options: str) -> None:
+def write(frame: DataFrame, hub: SparkHub, **options: str) -> None:
     given = {"url": hub.url, "origin": "grid", "kind": "settled", "mediaType": "application/json", **options}
     frame.write.format("restante").mode("append").options(**given).save()
 
 
-def collected(hub: HubProcess, recipient: str) -> list[object]:
+def collected(hub: SparkHub, recipient: str) -> list[object]:
     with hub.connect() as connected:
         return [message.data for message in connected.recipient(recipient).history(limit=10_000).messages]
 
 
-def total(hub: HubProcess) -> int:
+def total(hub: SparkHub) -> int:
     with hub.connect() as connected:
         return sum(own.visible_sequence for own in connected.partitions())
 
 
-def keys(hub: HubProcess) -> dict[str, ConsignmentState]:
+def keys(hub: SparkHub) -> dict[str, ConsignmentState]:
     with hub.connect() as connected:
         return {own.key: own.state for own in connected.consignments()}
 
 
-def test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for(spark: SparkSession, hub: HubProcess) -> None:
+def test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for(spark: SparkSession, hub: SparkHub) -> None:
     frame = rows(spark, 1000).orderBy(f.rand(7))
     write(restante.spark.ordered(frame, "n"), hub, key="night", orderBy="n")
     for own in range(7):
@@ -55,26 +55,26 @@ def test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for(spark: 
     assert keys(hub) == {"night": ConsignmentState.COMMITTED}
 
 
-def test_rows_that_are_not_in_the_order_that_was_promised_are_refused(spark: SparkSession, hub: HubProcess) -> None:
+def test_rows_that_are_not_in_the_order_that_was_promised_are_refused(spark: SparkSession, hub: SparkHub) -> None:
     with pytest.raises(PySparkException, match=r"restante\.spark\.ordered\(frame, 'n'\)"):
         write(rows(spark, 100, parts=1).orderBy(f.col("n").desc()), hub, orderBy="n")
     assert collected(hub, "r1") == []
 
 
-def test_the_same_key_again_sends_nothing(spark: SparkSession, hub: HubProcess) -> None:
+def test_the_same_key_again_sends_nothing(spark: SparkSession, hub: SparkHub) -> None:
     write(rows(spark, 50).drop("n"), hub, key="night")
     write(rows(spark, 60).drop("n"), hub, key="night")
     assert total(hub) == 50
 
 
-def test_without_a_key_each_write_is_a_job_of_its_own(spark: SparkSession, hub: HubProcess) -> None:
+def test_without_a_key_each_write_is_a_job_of_its_own(spark: SparkSession, hub: SparkHub) -> None:
     for _ in range(2):
         write(rows(spark, 10).drop("n"), hub)
     assert total(hub) == 20
     assert len(keys(hub)) == 2
 
 
-def test_all_columns_of_a_message_arrive(spark: SparkSession, hub: HubProcess) -> None:
+def test_all_columns_of_a_message_arrive(spark: SparkSession, hub: SparkHub) -> None:
     own = uuid.UUID("0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60")
     expires = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
     frame = spark.createDataFrame(
@@ -91,7 +91,7 @@ def test_all_columns_of_a_message_arrive(spark: SparkSession, hub: HubProcess) -
     assert (message.properties, message.expires_at) == ({"k": "v"}, expires)
 
 
-def test_an_id_may_be_16_octets(spark: SparkSession, hub: HubProcess) -> None:
+def test_an_id_may_be_16_octets(spark: SparkSession, hub: SparkHub) -> None:
     own = uuid.UUID("0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60")
     write(
         spark.createDataFrame([("a", "1", own.bytes), ("a", "2", None)], "recipient string, data string, id binary"),
@@ -105,7 +105,7 @@ def test_an_id_may_be_16_octets(spark: SparkSession, hub: HubProcess) -> None:
         write(spark.createDataFrame([("a", "1", b"short")], "recipient string, data string, id binary"), hub)
 
 
-def test_a_batch_is_complete_when_all_have_collected(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_batch_is_complete_when_all_have_collected(spark: SparkSession, hub: SparkHub) -> None:
     write(rows(spark, 20).drop("n"), hub, key="night", batch="true")
     with hub.connect() as connected:
         (consignment,) = connected.consignments()
@@ -118,7 +118,7 @@ def test_a_batch_is_complete_when_all_have_collected(spark: SparkSession, hub: H
         assert batch.status().state is BatchState.COMPLETE
 
 
-def test_a_frame_without_rows_leaves_a_batch_that_is_complete(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_frame_without_rows_leaves_a_batch_that_is_complete(spark: SparkSession, hub: SparkHub) -> None:
     write(rows(spark, 20).drop("n").where("false"), hub, key="night", batch="true")
     with hub.connect() as connected:
         (consignment,) = connected.consignments()
@@ -126,28 +126,28 @@ def test_a_frame_without_rows_leaves_a_batch_that_is_complete(spark: SparkSessio
         assert connected.batches.get(consignment.batch or "").status().state is BatchState.COMPLETE
 
 
-def test_a_frame_without_rows_and_without_a_batch_leaves_nothing(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_frame_without_rows_and_without_a_batch_leaves_nothing(spark: SparkSession, hub: SparkHub) -> None:
     write(rows(spark, 20).drop("n").where("false"), hub)
     assert keys(hub) == {}
 
 
-def test_small_parcels_leave_the_same(spark: SparkSession, hub: HubProcess) -> None:
+def test_small_parcels_leave_the_same(spark: SparkSession, hub: SparkHub) -> None:
     write(restante.spark.ordered(rows(spark, 3000, recipients=3), "n"), hub, orderBy="n", parcelBytes="4096")
     assert collected(hub, "r1") == [{"n": n} for n in range(1, 3000, 3)]
 
 
-def test_mailboxes_cannot_be_overwritten(spark: SparkSession, hub: HubProcess) -> None:
+def test_mailboxes_cannot_be_overwritten(spark: SparkSession, hub: SparkHub) -> None:
     with pytest.raises(PySparkException, match="Mailboxes cannot be written over"):
         rows(spark, 1).drop("n").write.format("restante").mode("overwrite").options(url=hub.url).save()
 
 
-def test_a_wrong_column_is_refused_before_anything_is_sent(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_wrong_column_is_refused_before_anything_is_sent(spark: SparkSession, hub: SparkHub) -> None:
     with pytest.raises(PySparkException, match="the column n is unknown"):
         write(rows(spark, 10), hub)
     assert keys(hub) == {}
 
 
-def test_a_row_that_is_no_message_is_named_and_nothing_is_delivered(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_row_that_is_no_message_is_named_and_nothing_is_delivered(spark: SparkSession, hub: SparkHub) -> None:
     frame = rows(spark, 100, parts=1).withColumn("data", f.when(f.col("n") == 41, "{").otherwise(f.col("data")))
     with pytest.raises(PySparkException, match=r"row 41 of part 0 \(to 'r6'\): data") as raised:
         write(frame.drop("n"), hub, key="night")
@@ -156,7 +156,7 @@ def test_a_row_that_is_no_message_is_named_and_nothing_is_delivered(spark: Spark
     assert collected(hub, "r6") == []
 
 
-def test_a_key_that_failed_can_be_written_again(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_key_that_failed_can_be_written_again(spark: SparkSession, hub: SparkHub) -> None:
     faulty = rows(spark, 100).withColumn("recipient", f.when(f.col("n") != 50, f.col("recipient")))
     with pytest.raises(PySparkException, match="row 0 of part 2"):
         write(faulty.drop("n"), hub, key="night")
@@ -165,7 +165,7 @@ def test_a_key_that_failed_can_be_written_again(spark: SparkSession, hub: HubPro
 
 
 def test_a_function_that_raises_is_told_with_its_row_and_nothing_is_delivered(
-    spark: SparkSession, hub: HubProcess
+    spark: SparkSession, hub: SparkHub
 ) -> None:
     def settled(row: dict[str, object]) -> dict[str, object]:
         return {"recipient": f"r{row['id']}", "data": {"share": 1 // (row["id"] - 7)}}  # type: ignore[operator]
@@ -177,7 +177,7 @@ def test_a_function_that_raises_is_told_with_its_row_and_nothing_is_delivered(
     assert collected(hub, "r1") == []
 
 
-def test_a_function_makes_messages_of_rows(spark: SparkSession, hub: HubProcess) -> None:
+def test_a_function_makes_messages_of_rows(spark: SparkSession, hub: SparkHub) -> None:
     def made(row: dict[str, object]) -> dict[str, object]:
         return {"recipient": f"r{row['id']}", "data": {"n": row["id"]}, "weight": 2, "properties": {"k": "v"}}
 
@@ -203,9 +203,7 @@ def test_what_a_function_makes_must_fit_the_columns(spark: SparkSession, made: d
         frame.collect()
 
 
-def test_a_stream_leaves_each_micro_batch_once_and_in_order(
-    spark: SparkSession, hub: HubProcess, tmp_path: Path
-) -> None:
+def test_a_stream_leaves_each_micro_batch_once_and_in_order(spark: SparkSession, hub: SparkHub, tmp_path: Path) -> None:
     frame = rows(spark, 1000)
     files = tmp_path / "files"
     for start in (0, 500):

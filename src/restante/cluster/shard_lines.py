@@ -20,7 +20,7 @@ from restante.model.storage.partition import partition_of
 CALLS_SOCKET = "calls.sock"
 REQUESTS_SOCKET = "requests.sock"
 PAUSE_SECONDS = 0.05
-PAUSE_MAX_SECONDS = 0.5
+PAUSE_MAX_SECONDS = 0.1
 
 
 class ShardLines:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from restante.model.storage.changes import Changes
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 
 class NodeRow(NamedTuple):
@@ -76,8 +77,8 @@ class NodeMembership(Protocol):
         """Own a shard that nobody owns; None if somebody does, or is to."""
         ...
 
-    def prepare(self) -> None:
-        """Have ready for the next shard what can be had before it is free."""
+    def look(self) -> AbstractContextManager[StoreReader]:
+        """The store as it is now, for who is to take a shard soon; what that one needs then is made ready besides."""
         ...
 
     def let_go(self, shard: int) -> None:

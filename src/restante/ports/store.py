@@ -39,6 +39,24 @@ class BlobPlace(NamedTuple):
     length: int
 
 
+class FetchedRows(NamedTuple):
+    """All entries of some spaces and all blobs, of some partitions."""
+
+    rows: dict[tuple[int, Space], list[tuple[bytes, bytes]]]
+    """In key order; what has no entries may be missing."""
+    blobs: dict[int, list[BlobKey]]
+    """Ascending; a partition that has none may be missing."""
+
+
+@runtime_checkable
+class FetchesRows(Protocol):
+    """A store that is far away: what many scans would give, it gives at once."""
+
+    def fetch(self, partitions: range, spaces: Sequence[Space]) -> FetchedRows:
+        """All of these. They are of one moment if no commit comes in between."""
+        ...
+
+
 @runtime_checkable
 class BlobsInFiles(Protocol):
     """A store whose blobs other processes of this machine can read, too, as long as a reader here is pinned to them."""

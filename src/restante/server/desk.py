@@ -19,7 +19,7 @@ from restante.server.access.tickets import Tickets
 from restante.server.connections.room import Room
 from restante.server.health.measures import measure_server
 from restante.server.health.metrics import Metrics
-from restante.server.health.rates import Rates
+from restante.server.health.rates import HubRates, Rates
 from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
 from restante.settings import Settings
@@ -59,11 +59,14 @@ class Counter:
     room: Room = field(init=False)
     passes: Passes = field(init=False)
     """The grants of those whose connections last."""
+    rates: Rates = field(init=False)
+    """The rates of the last hour."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
         self.passes = Passes(self.gate)
+        self.rates = Rates(self.metrics)
 
     @property
     def crowded(self) -> bool:
@@ -97,8 +100,6 @@ class Desk(Counter):
     """The tickets that browsers carry in addresses."""
     health: HealthRounds = field(init=False)
     """How the hub is, as of the last round."""
-    rates: Rates = field(init=False)
-    """The rates of the last hour."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +109,7 @@ class Desk(Counter):
         self.tickets = Tickets(time.monotonic)
         measure_server(self.hub.health_sources, self.metrics.api, self.folder)
         self.health = HealthRounds(self.hub, self.settings.health)
-        self.rates = Rates(self.hub, self.metrics, self.post)
+        self.rates = HubRates(self.hub, self.metrics, self.post)
 
     @property
     def hub(self) -> OpenHub:

@@ -21,6 +21,7 @@ import msgspec
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.outside.filing_clerk import FilingClerk
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane
@@ -79,6 +80,7 @@ class Service(HttpServer):
         places: Mapping[KeyPath, str] | None = None,
         place: ServedPlace | None = None,
         backplane: Backplane | None = None,
+        ahead: BlobsAhead | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
         home = path if place is None else place.home
@@ -97,6 +99,7 @@ class Service(HttpServer):
                 shard=shard,
                 backplane=backplane,
                 clerk=_clerk(settings) if store is None else None,
+                ahead=ahead,
             )
         except BaseException:
             if bound is not None:
@@ -127,9 +130,12 @@ class Service(HttpServer):
             for task in (*keeping, rates, post, passes):
                 task.cancel()
             await asyncio.wait((post, passes))
-            await self.desk.link.thread(self.desk.health.close)
-            await self.desk.link.close()
+            await self._close_hub()
             _log.info("ended")
+
+    async def _close_hub(self) -> None:
+        await self.desk.link.thread(self.desk.health.close)
+        await self.desk.link.close()
 
     async def _begin_health(self) -> None:
         """The server answers already. It is announced when its health is known, unless that takes long."""

@@ -25,7 +25,7 @@ from restante.errors import (
     Unavailable,
 )
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
-from restante.ports.store import StoreSize
+from restante.ports.store import FetchedRows, StoreSize
 
 _Step = Callable[[], None]
 
@@ -145,6 +145,10 @@ class MemoryStore:
         with self._lock:
             self._require_open()
             return sorted(blob for blob in self._durable.blobs if blob.partition == partition)
+
+    def fetch(self, partitions: range, spaces: Sequence[Space]) -> FetchedRows:
+        asked = [(partition, space) for partition in partitions for space in spaces]
+        return FetchedRows({own: self.scan(*own) for own in asked}, {own: self.blobs(own) for own in partitions})
 
     def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
         with self._lock:

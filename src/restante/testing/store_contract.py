@@ -21,7 +21,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from restante.errors import DataDamaged, OutcomeUnknown, StoreConflict, Unavailable
 from restante.limits import KIB, MIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
-from restante.ports.store import Store
+from restante.ports.store import FetchesRows, Store
 from restante.testing.store_machine import StoreMachine
 
 _KEYS = [b"", b"\x00", b"\x00\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"b", b"\xff", b"\xff\x00", b"\xff\xff"]
@@ -123,6 +123,18 @@ class StoreContract:
             EntryKey(partition, space, key): value for partition, space, key, value in rows
         }
         assert store.get_many([]) == store.get_many(missing) == {}
+
+    def test_rows_that_are_fetched_at_once_are_those_of_scans(self, store: Store) -> None:
+        spaces = (Space.HEAD, Space.RUN)
+        rows = [(number % 5, spaces[number % 2], number.to_bytes(4, "big"), b"x" * number) for number in range(200)]
+        store.commit(_entries(*rows))
+        store.commit(Changes(blobs=[(BlobKey(number % 5, number), [b"content"]) for number in range(20)]))
+        if not isinstance(store, FetchesRows):
+            return  # It is near, and scans cost little.
+        found = store.fetch(range(1, 4), spaces)
+        wanted = {(partition, space): store.scan(partition, space) for partition in range(1, 4) for space in spaces}
+        assert found.rows == wanted
+        assert found.blobs == {partition: store.blobs(partition) for partition in range(1, 4)}
 
     # --- Blobs --------------------------------------------------------------------------------------------------------
 

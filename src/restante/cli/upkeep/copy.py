@@ -65,12 +65,14 @@ def _copied(source: str, target: str) -> CopiedStore:
 
 
 def _new_store(target: str) -> Store:
-    from restante.assembly import new_store
+    from restante.assembly import new_store, open_database
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import InvalidRequest
     from restante.settings import is_store_url
 
-    if not is_store_url(target) and Path(target).exists() and any(Path(target).iterdir()):
+    if is_store_url(target):
+        return open_database(target, settings_here())
+    if Path(target).exists() and any(Path(target).iterdir()):
         raise InvalidRequest(f"{target} is not empty. Name a new folder, or an empty one.")
     return new_store(target, settings_here())
 

@@ -7,7 +7,6 @@ together. Each caller gets an answer of its own, as if its call had gone alone. 
 from __future__ import annotations
 
 from copy import copy
-from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from restante import limits
@@ -26,6 +25,8 @@ class JointCall(NamedTuple):
     text: bytes
     weight: int
     """How many items and ranges it names, or how many bytes it has."""
+    owner: str | None = None
+    """The node that it is best sent to, if one is known: calls of different owners share no request."""
 
 
 class JointBounds(NamedTuple):
@@ -68,15 +69,26 @@ class JointQueue(SendQueue[W]):
         super().__init__()
         self.bounds = bounds
 
-    def take_along(self, weight: int = 0, calls: int = 0) -> list[W]:
-        """The first callers, as many as fit into a request that has so much already."""
-        count = 0
-        for caller in islice(self.waiting, self.bounds.calls - calls):
+    def take_first_along(self) -> list[W]:
+        """The first caller, and as many of the same owner as fit into one request with it."""
+        (first,) = self.take_first(1)
+        return [first, *self.take_along(first.call)]
+
+    def take_along(self, call: JointCall) -> list[W]:
+        """The first callers of the same owner, as many as fit into a request with this call."""
+        weight, taken, others = call.weight, list[W](), list[W]()
+        while self.waiting and len(taken) + 1 < self.bounds.calls:
+            caller = self.waiting.popleft()
+            if caller.call.owner != call.owner:
+                others.append(caller)
+                continue
             weight += caller.call.weight
             if weight > self.bounds.weight:
+                others.append(caller)
                 break
-            count += 1
-        return self.take_first(count)
+            taken.append(caller)
+        self.put_back(others)
+        return taken
 
 
 def concerns_one_call(error: Exception) -> bool:

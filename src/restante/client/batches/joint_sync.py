@@ -77,7 +77,7 @@ class JointCalls(Generic[T]):
     def _lead(self, caller: _Caller[T]) -> None:
         """Send its call, and those of others along."""
         with self._mutex:
-            callers = [caller, *self._queue.take_along(caller.call.weight, calls=1)]
+            callers = [caller, *self._queue.take_along(caller.call)]
         try:
             self._carry(callers)
         finally:

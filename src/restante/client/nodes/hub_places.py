@@ -8,7 +8,7 @@ Whatever is guessed wrongly here costs a hop and no more: every node brings a ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +17,7 @@ import msgspec
 from restante.client.transport.address import HubAddress, address_of
 from restante.client.transport.exchange import Failure, HttpRequest, Reply, Response
 from restante.errors import InvalidRequest
+from restante.limits import SENDS_BYTES_TARGET
 from restante.model.shards.node_answers import NodeMap, NodeState, ShardState
 from restante.model.storage.changes import Buffer
 from restante.wire.media import JSON
@@ -39,6 +40,7 @@ _BY_ID = ("batches", "consignments")
 _NOT_OWNER, _UNAVAILABLE = 421, 503
 _DIGITS_MAX = 10
 _PUBLISH = "/v1/messages"
+SENDS_PATH = "/v1/sends"
 _BODY_BYTES_MAX = 16 * 1024
 """A larger publish is shared out by whichever node takes it: to read it here would cost more than the hop."""
 
@@ -58,7 +60,12 @@ class _Addresses(msgspec.Struct):
     messages: list[_Addressed]
 
 
+class _Sends(msgspec.Struct):
+    sends: list[_Addresses]
+
+
 _decoder = msgspec.json.Decoder(_Addresses)
+_sends_decoder = msgspec.json.Decoder(_Sends)
 
 
 class HubPlaces:
@@ -107,7 +114,9 @@ class HubPlaces:
     def place_for(self, path: str, body: Buffer | None = None) -> HubAddress:
         """Where a request is sent."""
         if self._owners:
-            owner = self._owner_for(path) if path != _PUBLISH or body is None else self._owner_of_all(body)
+            owner = (
+                self._owner_for(path) if body is None or path not in _READ else self._owner_of_all(_READ[path], body)
+            )
             if owner is not None and not self._is_down(owner):
                 return owner
         return self.any_place()
@@ -166,12 +175,17 @@ class HubPlaces:
         home = home_of_path(path, len(self._owners))
         return None if home is None else self._owners[home]
 
-    def _owner_of_all(self, body: Buffer) -> HubAddress | None:
-        """The owner of all recipients of a small publish; None if there are several, which any node shares out."""
-        if len(body) > _BODY_BYTES_MAX or body[:1] != b"{":
+    def owner_of_send(self, body: Buffer) -> str | None:
+        """The address of the owner of all recipients of a small publish; None if there are several, or one node has all."""
+        owner = self._owner_of_all(_read_publish, body) if self._owners else None
+        return None if owner is None else owner.url
+
+    def _owner_of_all(self, read: Callable[[Buffer], set[str]], body: Buffer) -> HubAddress | None:
+        """The owner of all recipients of small publishes; None if there are several, which any node shares out."""
+        if len(body) > _READ_BYTES_MAX[read] or body[:1] != b"{":
             return None
         try:
-            names = {message.recipient for message in _decoder.decode(body).messages}
+            names = read(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         owners = {self._owners[_home(name, len(self._owners))] for name in names}
@@ -218,6 +232,24 @@ class HubPlaces:
         """The map has changed. It is read with the next request, but not again and again."""
         self._requests_before = 0
         self._look_at = min(self._look_at, max(self._clock(), self._looked_at + _LOOK_AGAIN_SECONDS))
+
+
+def _read_publish(body: Buffer) -> set[str]:
+    """The recipients of a publish."""
+    return {message.recipient for message in _decoder.decode(body).messages}
+
+
+def _read_sends(body: Buffer) -> set[str]:
+    """The recipients of several sends."""
+    return {message.recipient for send in _sends_decoder.decode(body).sends for message in send.messages}
+
+
+_READ: Mapping[str, Callable[[Buffer], set[str]]] = {_PUBLISH: _read_publish, SENDS_PATH: _read_sends}
+"""How the recipients of a body are read, by its path."""
+_READ_BYTES_MAX: Mapping[Callable[[Buffer], set[str]], int] = {
+    _read_publish: _BODY_BYTES_MAX,
+    _read_sends: 2 * SENDS_BYTES_TARGET,
+}
 
 
 def _home(name: str, partition_count: int) -> int:

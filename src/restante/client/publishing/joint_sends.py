@@ -9,6 +9,7 @@ import msgspec
 
 from restante.calls.publishing import Publish
 from restante.client.batches.joint_calls import JointCall, Outcome
+from restante.client.nodes.hub_places import SENDS_PATH
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
@@ -20,8 +21,6 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, Few
 from restante.wire.media import JSON
 from restante.wire.problems import error_of
-
-_PATH = "/v1/sends"
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -45,16 +44,20 @@ def may_share(call: Publish) -> bool:
     )
 
 
-def joint_send(encoded: EncodedPublish) -> JointCall | None:
+def joint_send(terms: Terms, encoded: EncodedPublish) -> JointCall | None:
     """A send as it stands among others; None if it is no JSON."""
-    return JointCall(bytes(encoded.body), len(encoded.body)) if encoded.content_type == JSON else None
+    if encoded.content_type != JSON:
+        return None
+    return JointCall(bytes(encoded.body), len(encoded.body), terms.places.owner_of_send(encoded.body))
 
 
 def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:
     """The receipt of each send, or what it was refused for."""
     if len(sends) == 1:
         return ((yield from publish_encoded(terms, EncodedPublish(JSON, sends[0]))),)
-    request = HttpRequest("POST", _PATH, terms.timeout, headers=WITH_JSON, body=b'{"sends":[%b]}' % b",".join(sends))
+    request = HttpRequest(
+        "POST", SENDS_PATH, terms.timeout, headers=WITH_JSON, body=b'{"sends":[%b]}' % b",".join(sends)
+    )
     answer: Answered = yield from answered(terms, lambda _: request)
     answers = carried_out(answer.response, terms.address, 200, _Answers).answers
     if len(answers) != len(sends):

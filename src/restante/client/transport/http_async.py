@@ -95,7 +95,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
     async def _publish_jointly(self, call: Publish) -> Receipt:
         """A small send may share a request with others that wait at the same time."""
         encoded = self.encode(call.sent)
-        joint = joint_send(encoded)
+        joint = joint_send(self._terms, encoded)
         if joint is None or SENDS.is_large(joint):
             return await self._run(publish_encoded(self._terms, encoded))
         return await self._sends.carry_out(joint)

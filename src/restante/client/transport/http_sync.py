@@ -96,7 +96,7 @@ class HttpLink(HttpCarrier):
     def _publish_jointly(self, call: Publish) -> Receipt:
         """A small send may share a request with others that wait at the same time."""
         encoded = self.encode(call.sent)
-        joint = joint_send(encoded)
+        joint = joint_send(self._terms, encoded)
         if joint is None or SENDS.is_large(joint):
             return self._run(publish_encoded(self._terms, encoded))
         return self._sends.carry_out(joint)

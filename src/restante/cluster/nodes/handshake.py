@@ -32,6 +32,8 @@ class Purpose(Enum):
     """Something has changed: look at the store."""
     DRAIN = b"d"
     """Give your shards away."""
+    READY = b"h"
+    """The heir of this shard has looked at it: let go of it."""
 
 
 class Hello(NamedTuple):

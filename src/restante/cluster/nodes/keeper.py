@@ -1,7 +1,7 @@
 """`NodeKeeper`: keeps a node among the others. It looks at the store, takes shards, gives some away, and leaves in order.
 
-A shard is moved by its owner: it names the heir, stops taking calls, ends its commit and lets go; the heir is told, takes it
-and loads it. Meanwhile doors wait and ask again.
+A shard is moved by its owner: it names the heir, who looks at the shard and says so; then the owner stops taking calls, ends its
+commit and lets go, and the heir takes the shard and reads what it must under its own fence. Meanwhile doors wait and ask again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,18 +21,25 @@ from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.model.shards.balance import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
 from restante.ports.membership import NodeMembership, ShardRow, StoreSurvey
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 _log = logging.getLogger("restante.cluster")
 _LOOK_SECONDS = 0.5
-_SOON_SECONDS = 0.05
+_SOON_SECONDS = 0.02
 _AGAIN_SECONDS = 1.0
 """After a shard could not be opened; and for which a free one is left to whom it is due."""
 _OPENED_AT_ONCE = 4
 _LEAVING_SECONDS = 30.0
+_READY_SECONDS = 3.0
+"""An heir that has not looked at its shard by then gets it all the same, and loads it."""
+
+
+Look: TypeAlias = Callable[[], AbstractContextManager[StoreReader]]
+"""Opens the store as it is at the moment."""
 
 
 class HostedShard(ServedShard, Protocol):
@@ -51,7 +58,11 @@ class HostedShard(ServedShard, Protocol):
 class ShardHost(Protocol):
     """Opens the shards of this node."""
 
-    async def open(self, partitions: range, store: Store) -> HostedShard:
+    async def look_ahead(self, partitions: range, look: Look) -> BlobsAhead:
+        """Read of a shard that another owns what need not be read again."""
+        ...
+
+    async def open(self, partitions: range, store: Store, ahead: BlobsAhead | None) -> HostedShard:
         """Serve a shard; the store is closed if that fails."""
         ...
 
@@ -77,8 +88,12 @@ class NodeKeeper:
         self._hosted: dict[int, HostedShard] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
         """Shards that are being opened or closed."""
-        self._coming: set[int] = set()
-        """Shards whose owners have named this node as the heir."""
+        self._coming: dict[int, asyncio.Task[None]] = {}
+        """Shards whose owners have named this node as the heir, and how it looks at them."""
+        self._ahead: dict[int, BlobsAhead] = {}
+        """The slices of blobs that were read of them."""
+        self._heirs_ready: dict[int, asyncio.Event] = {}
+        """Shards that go to heirs, who say when they have looked at them."""
         self._not_before: dict[int, float] = {}
         """When a shard may be tried again, or is anybody's."""
         self.failures: dict[int, str] = {}
@@ -126,6 +141,11 @@ class NodeKeeper:
     def nudged(self) -> None:
         self._woken.set()
 
+    def heir_ready(self, shard: int) -> None:
+        """The heir of a shard has looked at it."""
+        if shard in self._heirs_ready:
+            self._heirs_ready[shard].set()
+
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
@@ -158,7 +178,7 @@ class NodeKeeper:
 
     async def close(self) -> None:
         """Let go of the shards that are left, and of the place among the nodes. It runs no more."""
-        await asyncio.gather(*self._busy.values(), return_exceptions=True)
+        await asyncio.gather(*self._busy.values(), *self._coming.values(), return_exceptions=True)
         for shard in tuple(self._hosted):
             self._start(shard, self._close(shard, None))
         await asyncio.gather(*self._busy.values(), return_exceptions=True)
@@ -197,10 +217,23 @@ class NodeKeeper:
 
     def _await_legacies(self, membership: NodeMembership, survey: StoreSurvey) -> None:
         """Get ready for shards that their owners are about to let go of."""
-        coming = {row.shard for row in survey.shards if row.heir == self.session and row.owner != self.session}
-        for shard in coming - self._coming:
-            self._start(shard, asyncio.to_thread(membership.prepare))
-        self._coming = coming
+        coming = {row.shard: row.owner for row in survey.shards if row.heir == self.session}
+        for shard, owner in coming.items():
+            if owner is not None and shard not in self._coming:
+                self._coming[shard] = asyncio.ensure_future(self._look_ahead(membership, shard, owner))
+        for shard in [own for own in self._coming if own not in coming and self._coming[own].done()]:
+            del self._coming[shard]
+            self._ahead.pop(shard, None)
+
+    async def _look_ahead(self, membership: NodeMembership, shard: int, owner: str | None) -> None:
+        """Look at a shard that another owns still, and say so. If that fails, nothing is lost but time."""
+        try:
+            self._ahead[shard] = await self._host.look_ahead(self._seats.ranges[shard], membership.look)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the shard is loaded when it is ours
+            _log.info("shard %s was not looked at ahead: %s", shard, error)
+        about = self._seats.about(owner)
+        if about is not None:
+            await self._tell(about.peer, Purpose.READY, shard)
 
     def _agree(self, membership: NodeMembership, row: ShardRow) -> None:
         """Bring what is served here to what the store says that this node has."""
@@ -267,19 +300,27 @@ class NodeKeeper:
             store = await asyncio.to_thread(membership.take, shard)
             if store is None:
                 return
-            hosted = await self._host.open(self._seats.ranges[shard], store)
+            hosted = await self._host.open(self._seats.ranges[shard], store, self._ahead.pop(shard, None))
         self._hosted[shard] = self._seats.own[shard] = hosted
         self.failures.pop(shard, None)
         _log.info("shard %s is served here", shard)
         await self._nudge_all()
 
     async def _hand_over(self, membership: NodeMembership, shard: int, heir: str) -> None:
-        about = self._seats.about(heir)
-        if about is None or not await asyncio.to_thread(membership.appoint, shard, heir):
-            return
-        _log.info("shard %s goes to another node", shard)
-        await asyncio.gather(self._close(shard, heir), self._nudge(about.peer))
-        await self._nudge(about.peer)
+        about, ready = self._seats.about(heir), asyncio.Event()
+        self._heirs_ready[shard] = ready
+        try:
+            if about is None or not await asyncio.to_thread(membership.appoint, shard, heir):
+                return
+            _log.info("shard %s goes to another node", shard)
+            await self._tell(about.peer, Purpose.NUDGE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READY_SECONDS):
+                    await ready.wait()
+        finally:
+            del self._heirs_ready[shard]
+        await self._close(shard, heir)
+        await self._tell(about.peer, Purpose.NUDGE)
 
     async def _close(self, shard: int, owner: str | None) -> None:
         """From here on nobody reaches the shard in this process."""
@@ -320,9 +361,9 @@ class NodeKeeper:
         peers = [
             seat.about.peer for session, seat in self._seats.nodes.items() if seat.about and session != self.session
         ]
-        await asyncio.gather(*map(self._nudge, peers))
+        await asyncio.gather(*(self._tell(peer, Purpose.NUDGE) for peer in peers))
 
-    async def _nudge(self, peer: str) -> None:
-        """Nudge the others. A node that misses it sees the change a little later."""
+    async def _tell(self, peer: str, purpose: Purpose, shard: int = 0) -> None:
+        """Tell another node something. One that misses it sees the change a little later."""
         with suppress(OSError):
-            await tell_peer(peer, self._trust, Purpose.NUDGE)
+            await tell_peer(peer, self._trust, purpose, shard)

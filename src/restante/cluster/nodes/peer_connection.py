@@ -70,9 +70,9 @@ async def connect_peer(address: str, trust: PeerTrust, purpose: Purpose, shard: 
     return protocol
 
 
-async def tell_peer(address: str, trust: PeerTrust, purpose: Purpose) -> None:
+async def tell_peer(address: str, trust: PeerTrust, purpose: Purpose, shard: int = 0) -> None:
     """Say one thing to another node; `OSError` if it is not there."""
-    (await _greeted(address, trust, purpose, 0)).close()
+    (await _greeted(address, trust, purpose, shard)).close()
 
 
 async def _greeted(address: str, trust: PeerTrust, purpose: Purpose, shard: int) -> asyncio.Transport:

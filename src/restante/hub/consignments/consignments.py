@@ -53,6 +53,7 @@ from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key
 from restante.model.storage.partition import partition_of
 from restante.model.storage.run import RunState, decode_run
+from restante.ports.store import StoreReader
 
 _PARCELS_AT_ONCE = 20
 _log = logging.getLogger(__name__)
@@ -263,11 +264,14 @@ def tidy(core: Core, consignment_id: bytes) -> None:
         _log.warning("Consignment %s: %s", uuid_text(consignment_id), error)
 
 
-def tidy_leftovers(core: Core) -> None:
+def tidy_leftovers(core: Core, rows: StoreReader) -> None:
     """When a hub is opened: drop what was staged for consignments whose closing was interrupted."""
-    for consignment_id, row in _stored(core):
-        if row.state is not ConsignmentState.OPEN:
-            tidy(core, consignment_id)
+    for home in core.owned:
+        for consignment_id, value in rows.scan(home, Space.CONSIGNMENT):
+            staged = partial(rows.scan, home, Space.CONSIGNMENT_PARCEL, start=consignment_id, limit=1)
+            closed = decode_consignment(value).state is not ConsignmentState.OPEN
+            if closed and staged(end=after_prefix(consignment_id)):
+                tidy(core, consignment_id)
 
 
 def _drop_parcels(core: Core, consignment_id: bytes) -> None:

@@ -73,6 +73,7 @@ from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key
 from restante.model.storage.run import RunState, decode_run
 from restante.model.storage.segment_frame import EncodedSegment
+from restante.ports.store import StoreReader
 
 _TRIES = 3
 _ID_BYTES = 16
@@ -95,13 +96,13 @@ class Prepared:
     """How long after a question home is asked again."""
 
 
-def load_prepared(core: Core) -> None:
+def load_prepared(core: Core, rows: StoreReader) -> None:
     """Before the first call: what is prepared, and what that holds."""
     memory = core.memory(Prepared)
     for partition in core.owned:
-        for key, _ in core.store.scan(partition, Space.STAGED_PART):
+        for key, _ in rows.scan(partition, Space.STAGED_PART):
             memory.staged[key[:_ID_BYTES]] = 0
-        for consignment, value in core.store.scan(partition, Space.PREPARED):
+        for consignment, value in rows.scan(partition, Space.PREPARED):
             row = decode_prepared(value)
             memory.rows[partition, consignment] = row
             if not row.applied:

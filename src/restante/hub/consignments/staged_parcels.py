@@ -25,7 +25,7 @@ from restante.model.consignments.consignment import (
 from restante.model.consignments.consignment_answers import ConsignmentState
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 from restante.settings import Settings
 
 _PAGE = 1_000
@@ -144,7 +144,7 @@ def _check(settings: Settings, setting: str, staged: int, who: str) -> None:
         )
 
 
-def load_room(store: Store, owned: range) -> StagingRoom:
+def load_room(store: StoreReader, owned: range) -> StagingRoom:
     """The open consignments of a store."""
     room = StagingRoom()
     for partition in owned:
@@ -159,7 +159,7 @@ def load_room(store: Store, owned: range) -> StagingRoom:
     return room
 
 
-def staged_parcels(store: Store, partition: int, prefix: bytes) -> Iterator[tuple[StagedParcel, ParcelRow]]:
+def staged_parcels(store: StoreReader, partition: int, prefix: bytes) -> Iterator[tuple[StagedParcel, ParcelRow]]:
     """The parcels whose keys begin so, in order: those of a consignment, or of an attempt."""
     start, end = prefix, after_prefix(prefix)
     while page := store.scan(partition, Space.CONSIGNMENT_PARCEL, start=start, end=end, limit=_PAGE):

@@ -62,7 +62,8 @@ from restante.hub.door.commit_plans import plan_jointly, plan_lightly
 from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.node_calls import OwnNode
-from restante.hub.door.open_store import open_partitions
+from restante.hub.door.open_store import load_partitions, take_partitions
+from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
@@ -71,7 +72,7 @@ from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.outcomes import CommitTotals
-from restante.hub.engine.partitions import Unfiled
+from restante.hub.engine.partitions import OwnedPartitions, Unfiled
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
@@ -166,17 +167,23 @@ class OpenHub:
         backplane: Backplane | None = None,
         shard: Shard | None = None,
         clerk: Clerk | None = None,
+        ahead: BlobsAhead | None = None,
     ) -> None:
-        deed, fence, partitions = open_partitions(store, settings, random, shard)
-        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard, clerk or OwnClerk())
+        taken = take_partitions(store, settings, random, shard)
+        rows = opening_rows(store, taken.owned, ahead)
+        loaded = load_partitions(store, rows, taken)
+        partitions = loaded if shard is None else OwnedPartitions(loaded)
+        self._core = Core(
+            store, settings, clock, taken.deed, taken.fence, partitions, random, shard, clerk or OwnClerk()
+        )
         self._core.remember(Origins(origins))
         self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
-        self._core.remember(load_part_work(store, self._core.owned))
+        self._core.remember(load_part_work(rows, self._core.owned))
         self._core.memory(OwnAnswers).call = self.call
-        self._core.remember(load_delayed(store, self._core.owned))
-        self._core.remember(load_room(store, self._core.owned))
-        remember_groups(self._core)
+        self._core.remember(load_delayed(rows, self._core.owned))
+        self._core.remember(load_room(rows, self._core.owned))
+        remember_groups(self._core, rows)
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:
@@ -189,9 +196,9 @@ class OpenHub:
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
         self._core.start(partial(plan_jointly, self._core), partial(plan_lightly, self._core), self.committer_kind)
-        self._core.remember(load_rounds(store, self._core.owned))
-        load_prepared(self._core)
-        consignments.tidy_leftovers(self._core)
+        self._core.remember(load_rounds(rows, self._core.owned))
+        load_prepared(self._core, rows)
+        consignments.tidy_leftovers(self._core, rows)
         self._caller = EVERYTHING
         self._background = self._start_background()
         measure_hub(self._core, self._background)
@@ -210,22 +217,28 @@ class OpenHub:
 
     def close(self) -> None:
         """Finish what is under way, and let go of the store."""
-        if self._core.closing.is_set():
+        core = self._core
+        if core.closing.is_set():
             return
-        self._core.closing.set()
-        self._core.bell.ring_all()
-        self._background.close()
+        core.closing.set()
+        core.bell.ring_all()
+        moves = core.shard is not None and core.store.shared
+        if moves:
+            self._background.wake()  # The next owner may wait: it goes on with what these are about to do.
+        else:
+            self._background.close()
         try:
-            filing.drop_unreachable(self._core)
-            scrub.scrub(self._core)
+            filing.drop_unreachable(core)
+            if not moves:
+                scrub.scrub(core)
         except (Unavailable, DataDamaged):
             pass  # what is left is dropped, or scrubbed, when the store is opened again
         finally:
-            self._core.committer.close()
-            self._core.store.close()
-            self._core.clerk.close()
-            backplane_calls.end(self._core)
-            counters = self._core.memory(BatchMemory).counters
+            core.committer.close()
+            core.store.close()
+            core.clerk.close()
+            backplane_calls.end(core)
+            counters = core.memory(BatchMemory).counters
             if counters is not None:
                 counters.close()
 

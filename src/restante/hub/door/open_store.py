@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
+from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
-from restante.hub.engine.partitions import Deed, OwnedPartitions, Partition, create_deed, load_deed, load_partition
+from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
 from restante.limits import BLOB_NUMBERS_PER_FENCE
@@ -19,16 +21,24 @@ from restante.model.storage.changes import Changes, Space
 from restante.model.storage.run import decode_run
 from restante.model.storage.spread import check_new_count
 from restante.ports.carrier import Shard
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 from restante.settings import Settings
 
 _THREADS = 4
 
 
-def open_partitions(
+class TakenPartitions(NamedTuple):
+    """The partitions that were taken of a store, not yet read."""
+
+    deed: Deed
+    fence: int
+    owned: range
+
+
+def take_partitions(
     store: Store, settings: Settings, random: Callable[[int], bytes], shard: Shard | None = None
-) -> tuple[Deed, int, Sequence[Partition]]:
-    """Deed, fence and partitions of a store; a new one is founded, an older one brought forward."""
+) -> TakenPartitions:
+    """Take the partitions of a store, or those of a shard; a new store is founded, an older one brought forward."""
     migrate(store)
     deed = load_deed(store)
     if deed is None:
@@ -39,20 +49,36 @@ def open_partitions(
             store, settings.partition_count, int.from_bytes(random(8), "big") if key is None else key, fence
         )
     owned = range(deed.partition_count) if shard is None else shard.partitions
-    fence = store.raise_fences(owned.stop, first=owned.start)
+    return TakenPartitions(deed, store.raise_fences(owned.stop, first=owned.start), owned)
+
+
+def load_partitions(store: Store, rows: StoreReader, taken: TakenPartitions) -> list[Partition]:
+    """The partitions that were taken; what a crash left lying about is dropped. `rows` reads what is stored."""
     with ThreadPoolExecutor(_THREADS) as threads:
-        loaded = list(threads.map(partial(_load, store, Fronts()), owned))
+        loaded = list(threads.map(partial(_load, store, rows, Fronts(rows)), taken.owned))
     partitions = [partition for partition, _ in loaded]
+    for partition in partitions:
+        partition.fronts.opening = None
     if store.shared:
-        _number_by_fence(partitions, fence)
-    _drop_useless(store, loaded, fence)
-    _drop_orphans(store, partitions, fence)
-    return deed, fence, partitions if shard is None else OwnedPartitions(partitions)
+        _number_by_fence(partitions, taken.fence)
+    if _drop_useless(store, loaded, taken.fence):
+        rows = store  # It has not all the rows any more that were read.
+    _drop_orphans(store, rows, partitions, taken.fence)
+    return partitions
 
 
-def _load(store: Store, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:
-    partition = load_partition(store, number, fronts)
-    useless = load_fingerprints(store, partition)
+def look_ahead(store: StoreReader, partitions: range) -> BlobsAhead:
+    """Read what opening these partitions will read of blobs, while another owns them."""
+    ahead = BlobsAhead()
+    rows = opening_rows(store, partitions, ahead)
+    for number in partitions:
+        _load(store, rows, Fronts(rows), number)
+    return ahead
+
+
+def _load(store: StoreReader, rows: StoreReader, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:
+    partition = load_partition(store, rows, number, fronts)
+    useless = load_fingerprints(rows, partition)
     partition.forgotten_rows = 1 if partition.counters.forgotten else 0
     return partition, useless
 
@@ -63,7 +89,7 @@ def _number_by_fence(partitions: list[Partition], fence: int) -> None:
         partition.next_blob = max(partition.next_blob, fence * BLOB_NUMBERS_PER_FENCE)
 
 
-def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fence: int) -> None:
+def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fence: int) -> bool:
     """Rows of identities that cannot be read. What they told was read from the messages, and is stored again later."""
     changes = Changes()
     for partition, keys in loaded:
@@ -72,14 +98,15 @@ def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fen
             changes.fences[partition.number] = fence
     if not changes.empty():
         store.commit(changes)
+    return not changes.empty()
 
 
-def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None:
+def _drop_orphans(store: Store, rows: StoreReader, partitions: list[Partition], fence: int) -> None:
     """Blobs that nobody names: a crash came between writing them and the commit that would have."""
     changes = Changes()
     for partition in partitions:
-        named = set(named_blobs(store, partition))
-        blobs = store.blobs(partition.number)
+        named = set(named_blobs(rows, partition))
+        blobs = rows.blobs(partition.number)
         changes.dropped.extend(blob for blob in blobs if blob.number not in named)
         partition.next_blob = max([partition.next_blob, *(blob.number + 1 for blob in blobs[-1:])])
         changes.fences[partition.number] = fence
@@ -87,7 +114,7 @@ def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None
         store.commit(changes)
 
 
-def named_blobs(store: Store, partition: Partition) -> list[int]:
+def named_blobs(store: StoreReader, partition: Partition) -> list[int]:
     """All blobs that runs, staged ones included, contents and levels of identities name."""
     rows = [decode_run(value) for _, value in store.scan(partition.number, Space.RUN)]
     named = [segment.blob for row in rows for segment in row.segments]

@@ -19,7 +19,7 @@ from restante.limits import BLOCK_BYTES
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.run import Run, StoredSegment
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,9 @@ _RowsOfBlock = Callable[[int], tuple[int, int]]
 """First and last (exclusive) of the rows that have something in a block."""
 
 
-def sound_records(store: Store, stored: StoredSegment, first: int, last: int) -> Iterator[tuple[int, RecordArray]]:
+def sound_records(
+    store: StoreReader, stored: StoredSegment, first: int, last: int
+) -> Iterator[tuple[int, RecordArray]]:
     """The records of rows first to last (exclusive) that can be read, with the row each stretch begins with."""
     # Without a frame there are no checksums, and nobody knows where the records lie.
     waiting = [(first, last)] if len(stored.segment.checks) else []
@@ -39,7 +41,7 @@ def sound_records(store: Store, stored: StoredSegment, first: int, last: int) ->
             waiting += _beside(error, first, last, partial(_rows_of_records, stored))
 
 
-def sound_data(store: Store, stored: StoredSegment, row: int, records: RecordArray) -> Iterator[SegmentPiece]:
+def sound_data(store: StoreReader, stored: StoredSegment, row: int, records: RecordArray) -> Iterator[SegmentPiece]:
     """The data of neighbouring rows, which begin with `row`, as far as it can be read."""
     starts = records["data_start"].astype(np.int64)
     ends = starts + records["data_length"]

@@ -13,16 +13,18 @@ from restante.hub.engine.row_reads import read_front
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.run import LoadSegment, Run, RunRow, SegmentRow
 from restante.model.storage.segment import Segment
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 
 class Fronts:
     """The fronts that were used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, opening: StoreReader | None = None) -> None:
+        self.opening = opening
+        """The reader for as long as the hub is opened."""
         self._lately: Lately[BlobKey, Segment] = Lately(limits.FRONTS_MAX, limits.FRONTS_BYTES_MAX, _size)
 
-    def run(self, store: Store, partition: int, row: RunRow) -> Run:
+    def run(self, store: StoreReader, partition: int, row: RunRow) -> Run:
         """A stored run, of which nothing is read yet."""
         return Run.of(row, partition, [self._loader(store, partition, place) for place in row.segments])
 
@@ -33,13 +35,13 @@ class Fronts:
     def clear(self) -> None:
         self._lately.clear()
 
-    def _loader(self, store: Store, partition: int, place: SegmentRow) -> LoadSegment:
+    def _loader(self, store: StoreReader, partition: int, place: SegmentRow) -> LoadSegment:
         return partial(self._load, store, BlobKey(partition, place.blob), place)
 
-    def _load(self, store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
+    def _load(self, store: StoreReader, blob: BlobKey, place: SegmentRow) -> Segment:
         found = self._lately.get(blob)
         if found is None:
-            found = read_front(store, blob, place)
+            found = read_front(self.opening or store, blob, place)
             self._lately.put(blob, found)
         return found
 

@@ -112,7 +112,7 @@ def read_again(core: Core, partition: Partition, level: StoredLevel, error: Data
     return instead
 
 
-def load_fingerprints(store: Store, partition: Partition) -> list[bytes]:
+def load_fingerprints(store: StoreReader, partition: Partition) -> list[bytes]:
     """Give an opened partition its fingerprints: the stored levels, and from the runs what they do not cover.
 
     Gives the keys of rows that are of no use.
@@ -129,7 +129,7 @@ def load_fingerprints(store: Store, partition: Partition) -> list[bytes]:
     return useless
 
 
-def _stored_levels(store: Store, partition: Partition) -> tuple[list[StoredLevel], list[bytes]]:
+def _stored_levels(store: StoreReader, partition: Partition) -> tuple[list[StoredLevel], list[bytes]]:
     """The stored levels that can be read, in number order, and the keys of the others."""
     read: list[tuple[bytes, StoredLevel]] = []
     useless: list[bytes] = []
@@ -156,12 +156,12 @@ def load_level(store: StoreReader, partition: int, row: LevelRow) -> StoredLevel
     return assemble(row, fronts)
 
 
-def _between(store: Store, runs: Sequence[Run], first: int, last: int) -> list[Known]:
+def _between(store: StoreReader, runs: Sequence[Run], first: int, last: int) -> list[Known]:
     found = read_known(store, runs, first, last) if first <= last else None
     return [] if found is None else [found]
 
 
-def read_known(store: Store, runs: Sequence[Run], first: int, last: int) -> Known | None:
+def read_known(store: StoreReader, runs: Sequence[Run], first: int, last: int) -> Known | None:
     """The fingerprints of the stored messages from one number to another that can be read, from their ids."""
     prints, numbers = [], []
     for run in runs:

@@ -272,20 +272,20 @@ def put_deed(changes: Changes, deed: Deed) -> None:
     changes.put(0, Space.META, DEED_KEY, msgspec.msgpack.encode(deed))
 
 
-def load_partition(store: Store, number: int, fronts: Fronts) -> Partition:
-    """A partition as the store has it, without its fingerprints."""
+def load_partition(store: StoreReader, rows: StoreReader, number: int, fronts: Fronts) -> Partition:
+    """A partition as `rows` have it, without its fingerprints. Its runs are read from the store, when they are asked for."""
     partition = Partition(number, fronts)
-    value = store.get(number, Space.PARTITION, PARTITION_KEY)
+    value = rows.get(number, Space.PARTITION, PARTITION_KEY)
     if value is not None:
         partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
         partition.next_blob = partition.counters.next_blob
-    rows = sorted((decode_run(value) for _, value in store.scan(number, Space.RUN)), key=lambda row: row.first)
-    visible = [row for row in rows if row.state is RunState.VISIBLE]
+    runs = sorted((decode_run(value) for _, value in rows.scan(number, Space.RUN)), key=lambda row: row.first)
+    visible = [row for row in runs if row.state is RunState.VISIBLE]
     partition.runs = tuple(fronts.run(store, number, row) for row in visible)
-    partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
+    partition.feed_runs = tuple(row for row in runs if row.state is RunState.FEED)
     _check_order(number, visible)
-    partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])
-    partition.bindings = load_bindings(store.scan(number, Space.BATCH_BINDING))
+    partition.erased = Erased.of([decode_erased(value) for _, value in rows.scan(number, Space.ERASED)])
+    partition.bindings = load_bindings(rows.scan(number, Space.BATCH_BINDING))
     return partition
 
 

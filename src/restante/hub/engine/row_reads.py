@@ -13,13 +13,13 @@ from restante.model.storage.piece import SegmentPiece, check_records, span
 from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.run import SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode, unreadable
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 _log = logging.getLogger(__name__)
 _DRAWERS_LISTED = 10
 
 
-def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
+def read_front(store: StoreReader, blob: BlobKey, place: SegmentRow) -> Segment:
     """A segment's directory. If it cannot be read, the error concerns the recipients that the segment may hold, and no others."""
     try:
         return decode(bytes(store.read_blob(blob, 0, place.front)))
@@ -28,7 +28,7 @@ def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
         return unreadable(place.rows)
 
 
-def read_records(store: Store, stored: StoredSegment, first: int, last: int) -> RecordArray:
+def read_records(store: StoreReader, stored: StoredSegment, first: int, last: int) -> RecordArray:
     """The fixed part of rows first to last (exclusive)."""
     at = stored.segment.records_at
     start, stop = at + first * RECORD.itemsize, at + last * RECORD.itemsize
@@ -41,13 +41,13 @@ def read_records(store: Store, stored: StoredSegment, first: int, last: int) -> 
     return records
 
 
-def read_piece(store: Store, stored: StoredSegment, first: int, last: int) -> SegmentPiece:
+def read_piece(store: StoreReader, stored: StoredSegment, first: int, last: int) -> SegmentPiece:
     """Rows first to last (exclusive) with their data and properties."""
     records = read_records(store, stored, first, last)
     return with_data(store, stored, first, records)
 
 
-def with_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
+def with_data(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`."""
     if not len(records):
         return SegmentPiece(stored, first, records)
@@ -60,13 +60,13 @@ def with_data(store: Store, stored: StoredSegment, first: int, records: RecordAr
     return SegmentPiece(stored, first, records, data, properties)
 
 
-def read_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
+def read_data(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`, without their properties."""
     data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
     return SegmentPiece(stored, first, records, data)
 
 
-def read_properties(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
+def read_properties(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`, without their data."""
     start, stop = span(records, "properties") if len(records) else (0, 0)
     at = stored.segment.properties_at
@@ -75,7 +75,7 @@ def read_properties(store: Store, stored: StoredSegment, first: int, records: Re
     )
 
 
-def _read_area(store: Store, stored: StoredSegment, area: Area, start: int, stop: int) -> Buffer:
+def _read_area(store: StoreReader, stored: StoredSegment, area: Area, start: int, stop: int) -> Buffer:
     segment = stored.segment
     if stop <= start:
         return b""
@@ -91,7 +91,7 @@ def _read_area(store: Store, stored: StoredSegment, area: Area, start: int, stop
     return memoryview(content)[begin : begin + stop - start]
 
 
-def damaged_block(store: Store, stored: StoredSegment, area: Area, block: int) -> DataDamaged:
+def damaged_block(store: StoreReader, stored: StoredSegment, area: Area, block: int) -> DataDamaged:
     """The error that says what a damaged block harms."""
     drawers = stored.segment.drawers_of(_rows_in(store, stored, area, block))
     listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
@@ -105,7 +105,7 @@ def damaged_block(store: Store, stored: StoredSegment, area: Area, block: int) -
     )
 
 
-def _rows_in(store: Store, stored: StoredSegment, area: Area, block: int) -> slice:
+def _rows_in(store: StoreReader, stored: StoredSegment, area: Area, block: int) -> slice:
     """The rows that have bytes in a block; all rows, if the index of the block is damaged too."""
     segment = stored.segment
     start, stop = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES

@@ -66,10 +66,14 @@ class Tasks:
             return ()
         return tuple(task.name for thread, task in tuple(self._threads) if not thread.is_alive())
 
-    def close(self) -> None:
-        """After `core.closing` is set: wait until the threads have noticed."""
+    def wake(self) -> None:
+        """After `core.closing` is set: the threads notice, and end by themselves."""
         for task in self._tasks:
             task.wake(self._core)
+
+    def close(self) -> None:
+        """After `core.closing` is set: wait until the threads have noticed."""
+        self.wake()
         deadline = time.monotonic() + _LEAVE_SECONDS
         for thread, task in tuple(self._threads):
             # A call to another system that is still under way is repeated by the next hub.

@@ -13,7 +13,7 @@ from restante.model.groups.group import GROUPS_HOME, GroupRow
 from restante.model.groups.membership import GroupMember
 from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,19 @@ def is_home(core: Core) -> bool:
     return core.shard is not None and GROUPS_HOME in core.owned
 
 
-def remember_groups(core: Core) -> None:
+def remember_groups(core: Core, rows: StoreReader) -> None:
     """Remember the groups that a hub has stored which is being opened."""
     is_shard = core.shard is not None
-    if not is_shard:
-        gather_homes(core.store, core.owned, core.fence)
-    memory = load_groups(core.store, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
+    if not is_shard and gather_homes(core.store, rows, core.owned, core.fence):
+        rows = core.store
+    memory = load_groups(rows, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
     core.remember(memory)
     if is_home(core):
-        rows = [own.row for own in memory.groups.values()]
-        core.remember(_begin_home(core.deed.partition_count, rows, _newest(core.store, rows)))
+        known = [own.row for own in memory.groups.values()]
+        core.remember(_begin_home(core.deed.partition_count, known, _newest(rows, known)))
 
 
-def _newest(store: Store, rows: Sequence[GroupRow]) -> int:
+def _newest(store: StoreReader, rows: Sequence[GroupRow]) -> int:
     copies = [decode_copy(value) for _, value in store.scan(GROUPS_HOME, Space.GROUP_COPY)]
     return max([0, *(row.version for row in rows), *(copy.version for copy in copies)])
 

@@ -18,7 +18,7 @@ from restante.model.groups.group_position import PositionRow, decode_position, f
 from restante.model.groups.membership import GroupMember, Membership, decode_member, key_group, membership_of
 from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Changes, Space
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 LeaseLost = Callable[[RequestDraft, str, GroupMember, Sequence[Running]], None]
 """Told in the commit that ends a lease without leaving: the group, the member, and what it worked on."""
@@ -111,7 +111,9 @@ class GroupMemory:
         return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
 
 
-def load_groups(store: Store, partition_count: int, owned: range, now: int, *, is_shard: bool = False) -> GroupMemory:
+def load_groups(
+    store: StoreReader, partition_count: int, owned: range, now: int, *, is_shard: bool = False
+) -> GroupMemory:
     """The groups of a store. Every lease counts as just renewed."""
     memory = GroupMemory()
     rows = _defined(store, owned)
@@ -136,7 +138,7 @@ def load_groups(store: Store, partition_count: int, owned: range, now: int, *, i
     return memory
 
 
-def _defined(store: Store, owned: range) -> list[GroupRow]:
+def _defined(store: StoreReader, owned: range) -> list[GroupRow]:
     """At the home of groups those that are defined there; elsewhere those that home has told of."""
     if GROUPS_HOME in owned:
         return [decode_group(value) for _, value in store.scan(GROUPS_HOME, Space.GROUP)]
@@ -153,14 +155,15 @@ def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRo
     return KnownGroup(row, owned, membership_of(by_joining, [own.holder for own in owned]))
 
 
-def gather_homes(store: Store, owned: range, fence: int) -> None:
-    """Bring groups and members from where older versions kept them, each in the partition of its name, to their home."""
+def gather_homes(store: Store, rows: StoreReader, owned: range, fence: int) -> bool:
+    """Bring groups and members from where older versions kept them, each in the partition of its name, to their home; whether there are any."""
     changes = Changes()
     for partition in owned:
         for space in (Space.GROUP, Space.GROUP_MEMBER) if partition != GROUPS_HOME else ():
-            for key, value in store.scan(partition, space):
+            for key, value in rows.scan(partition, space):
                 changes.put(GROUPS_HOME, space, key, value)
                 changes.delete(partition, space, key)
                 changes.fences.update({partition: fence, GROUPS_HOME: fence})
     if not changes.empty():
         store.commit(changes)
+    return not changes.empty()

@@ -14,7 +14,7 @@ from restante.hub.engine.core import Core, MailboxAddress
 from restante.limits import DELAYED_LOOK_SECONDS_MAX
 from restante.model.publishing.delay import DelayedRow, DueKey, decode_delayed, delayed_key, mailbox_part
 from restante.model.storage.changes import Space
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 Place = tuple[int, DueKey]
 """A partition, and the key by time of a message in it."""
@@ -113,7 +113,7 @@ def _count(counts: dict[K, int], key: K, by: int) -> None:
         del counts[key]
 
 
-def load_delayed(store: Store, owned: range) -> DelayedMemory:
+def load_delayed(store: StoreReader, owned: range) -> DelayedMemory:
     """The memory of a store that was just opened."""
     memory = DelayedMemory()
     for partition in owned:

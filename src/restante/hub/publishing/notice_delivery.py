@@ -68,7 +68,9 @@ class _Teller:
 
 
 def _any_notices(core: Core) -> bool:
-    """Whether there may be something to tell from before."""
+    """Whether there may be something to tell from before. A shard that has moved is not kept waiting by the look: its thread looks."""
+    if core.shard is not None and core.store.shared:
+        return True
     return any(core.store.scan(partition.number, Space.BATCH_NOTICE, limit=1) for partition in core.partitions)
 
 

@@ -77,7 +77,13 @@ def copy(
 
 
 def _require_new(source: StoreReader, target: Store, deed: Deed) -> None:
-    partitions = range(deed.partition_count)
+    partitions, made = range(deed.partition_count), _partitions_of(target)
+    if made not in (None, deed.partition_count):
+        raise InvalidRequest(
+            f"The target was made with {made} partitions, and the source has {deed.partition_count}. A copy keeps "
+            "the partitions: sequence numbers and positions count inside of them. Name a store that nobody has made yet.",
+            partition_count=deed.partition_count,
+        )
     if any(target.scan(partition, space, limit=1) for partition in partitions for space in Space):
         raise InvalidRequest("The target is not new: something is stored in it. Name a new folder, or a new schema.")
     last = max((blob.number for partition in partitions for blob in source.blobs(partition)[-1:]), default=0)
@@ -85,6 +91,12 @@ def _require_new(source: StoreReader, target: Store, deed: Deed) -> None:
         raise InvalidRequest(
             "The source has changed hands too often: a folder cannot name its blobs. Use another database."
         )
+
+
+def _partitions_of(target: Store) -> int | None:
+    """How many partitions somebody has made in it, be it that a copy into it was cut short."""
+    value = target.get(0, Space.META, DEED_KEY)
+    return None if value is None else msgspec.msgpack.decode(value, type=Deed).partition_count
 
 
 def _found(target: Store, deed: Deed, fence: int) -> None:

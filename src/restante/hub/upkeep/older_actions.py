@@ -23,7 +23,7 @@ from restante.ports.store import Store
 
 def enter_older_actions(store: Store, partition: int, changes: Changes) -> int:
     """Add to a commit what makes actions of them; gives how many wait."""
-    memory = load_partition(store, partition, Fronts())
+    memory = load_partition(store, store, partition, Fronts())
     segments = [stored for run in memory.runs for stored in run.segments]
     count = sum(_enter(store, partition, stored, changes) for stored in segments)
     if count:

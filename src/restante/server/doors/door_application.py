@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import cast
 
+import msgspec
+
 from restante.errors import RestanteError
 from restante.server.app import ROUTES, Application, answer_problem
 from restante.server.connections.exchange import ClientGone, Exchange, Receive, Send
 from restante.server.desk import Counter, Desk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import Choice, choice_of
-from restante.server.doors.gathered_answers import GATHERED_ANSWERS, answer_metrics, joined_metrics
+from restante.server.doors.gathered_answers import GATHERED_ANSWERS, METRICS, RATES
 from restante.server.doors.joint_backup_answer import joint_backup
 from restante.server.doors.sibling_doors import SiblingDoors
 from restante.server.doors.upstream import Upstream, body_of, forward
@@ -26,6 +28,8 @@ class DoorApplication(Application):
         self._link = link
         self.upstreams = upstreams
         self.siblings = SiblingDoors()
+        self._counts = {METRICS: self._desk.metrics.text, RATES: self._own_rates}
+        """The counts of the door itself, by path."""
         self._choices: dict[Route, Choice | None] = {route: choice_of(route) for route in ROUTES}
 
     async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
@@ -52,11 +56,15 @@ class DoorApplication(Application):
             await joint_backup(self._desk, self._link.lines, self.upstreams, exchange)
         elif gathered is None:
             await super().handle(route, exchange)
+        elif (count := self._counts.get(exchange.path)) is None:
+            await gathered(self.upstreams, exchange, ())
         elif self.siblings.is_asking(exchange):
-            await answer_metrics(exchange, self._desk.metrics.text())
+            await exchange.answer(200, count(), media_type="text/plain")
         else:
-            others = await self.siblings.metrics(exchange) if route.path == "/metrics" else []
-            await gathered(self.upstreams, exchange, joined_metrics([self._desk.metrics.text(), *others]))
+            await gathered(self.upstreams, exchange, (count(), *await self.siblings.counts(exchange)))
+
+    def _own_rates(self) -> bytes:
+        return msgspec.json.encode(self._desk.rates.history(0))
 
     def _found(self, exchange: Exchange) -> Route | None:
         """The route; None if there is none, which is told where everything else is looked at too."""

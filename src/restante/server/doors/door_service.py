@@ -103,6 +103,7 @@ class DoorService(HttpServer):
         """Serve until `drain` is called, then finish what is under way."""
         keeping = self.begin_keeping()
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
+        rates = asyncio.ensure_future(self.counter.rates.run())
         self.server.announce = started
         self.server.before_announcing = self._ready
         if self.link.backplane is not None:
@@ -111,7 +112,7 @@ class DoorService(HttpServer):
         try:
             await self.serve()
         finally:
-            for task in (*keeping, passes):
+            for task in (*keeping, passes, rates):
                 task.cancel()
             for upstream in self._upstreams:
                 upstream.close()

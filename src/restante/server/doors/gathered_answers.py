@@ -20,9 +20,11 @@ from restante.server.routes.health import Check, Health
 from restante.server.routes.live_clients import LiveClientPage
 
 T = TypeVar("T")
-Asked = Callable[[Sequence[Upstream], Exchange, bytes], Awaitable[None]]
-"""Answers a request; the last are the metrics of the door itself."""
+Asked = Callable[[Sequence[Upstream], Exchange, Sequence[bytes]], Awaitable[None]]
+"""Answers a request; the last is what the doors have counted themselves."""
 
+METRICS, RATES = b"/metrics", b"/v1/rates"
+"""The paths of what doors count, too."""
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _OK, _FAILED = 200, 503
 _LEAST, _MOST = ("restante_health_score",), ("restante_health_state", "restante_health_value")
@@ -38,6 +40,8 @@ _OF_DOORS = frozenset(
 """The metrics that are counted where clients are connected."""
 _SUMMED = ("accepted", "collected", "waiting", "commits", "requests", "failures", "connections")
 _AVERAGED = ("commit_ms", "request_ms")
+_ASKED_OF_DOORS = ("requests", "request_ms", "failures")
+"""The rates that are counted where clients are connected: a shard is asked by doors alone, and in other ways."""
 
 
 async def _asked(
@@ -56,7 +60,7 @@ async def _values(
     return [msgspec.json.decode(body, type=kind) for _, body in answers]
 
 
-async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
+async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: Sequence[bytes]) -> None:
     """The probe, as well as the least well of the shards."""
     try:
         answers = await _asked(upstreams, exchange)
@@ -82,7 +86,7 @@ def _worse(known: Check | None, check: Check, shard: int) -> Check:
     return msgspec.structs.replace(known, duration_ms=max(known.duration_ms, check.duration_ms))
 
 
-async def _tree(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
+async def _tree(upstreams: Sequence[Upstream], exchange: Exchange, _: Sequence[bytes]) -> None:
     found = await _values(upstreams, exchange, HealthAnswer)
     node = _joined(found)
     fields = {name: getattr(node, name) for name in HealthNode.__struct_fields__}
@@ -134,10 +138,21 @@ def _minute(same: Sequence[HealthMinute]) -> HealthMinute:
     )
 
 
-async def _rates(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
+async def _rates(upstreams: Sequence[Upstream], exchange: Exchange, doors: Sequence[bytes]) -> None:
     """Samples of the same few seconds are one; a sample is numbered by its time."""
     after = exchange.integer("after") or 0
-    found = await _values(upstreams, exchange, RateHistory, b"/v1/rates")
+    found = [_unasked(one) for one in await _values(upstreams, exchange, RateHistory, RATES)]
+    found += [msgspec.json.decode(body, type=RateHistory) for body in doors]
+    await exchange.json(_OK, joined_rates(found, after), headers=_NO_STORE)
+
+
+def _unasked(shard: RateHistory) -> RateHistory:
+    """The rates of a shard, without what only doors know."""
+    return msgspec.structs.replace(shard, **{name: [None] * len(shard.at) for name in _ASKED_OF_DOORS})
+
+
+def joined_rates(found: Sequence[RateHistory], after: int) -> RateHistory:
+    """The samples of several processes as those of one."""
     seconds = found[0].seconds
     slots: dict[int, list[tuple[RateHistory, int]]] = {}
     for one in found:
@@ -146,11 +161,10 @@ async def _rates(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) ->
     chosen = [slot for slot in sorted(slots) if slot > after]
     columns: dict[str, list[Any]] = {"at": [slot * seconds for slot in chosen]}
     for name in _SUMMED:
-        columns[name] = [sum(getattr(one, name)[index] for one, index in slots[slot]) for slot in chosen]
+        columns[name] = [sum(getattr(one, name)[index] or 0 for one, index in slots[slot]) for slot in chosen]
     for name in _AVERAGED:
         columns[name] = [_mean([getattr(one, name)[index] for one, index in slots[slot]]) for slot in chosen]
-    following = chosen[-1] if chosen else after
-    await exchange.json(_OK, RateHistory(seconds=seconds, next=following, **columns), headers=_NO_STORE)
+    return RateHistory(seconds=seconds, next=chosen[-1] if chosen else after, **columns)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -158,7 +172,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return round(sum(known) / len(known), 3) if known else None
 
 
-async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> None:
+async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: Sequence[bytes]) -> None:
     """Shard by shard: the place of a page counts those of all shards."""
     size, start = page_size(exchange.integer("limit")), exchange.integer("after") or 0
     found: list[Any] = []
@@ -174,15 +188,12 @@ async def _live(upstreams: Sequence[Upstream], exchange: Exchange, _: bytes) -> 
     await exchange.json(_OK, answer, headers=_NO_STORE)
 
 
-async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, own: bytes) -> None:
+async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, doors: Sequence[bytes]) -> None:
     """The counts of shards, and those of doors about requests: a shard is asked by doors alone."""
     answers = await _asked(upstreams, exchange)
     if any(status != _OK for status, _ in answers):
         raise Unavailable("A shard does not tell its metrics. Ask again.")
-    await answer_metrics(exchange, joined_metrics([own, *(_less(body, _OF_DOORS) for _, body in answers)]))
-
-
-async def answer_metrics(exchange: Exchange, text: bytes) -> None:
+    text = joined_metrics([*doors, *(_less(body, _OF_DOORS) for _, body in answers)])
     await exchange.answer(_OK, text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -233,8 +244,8 @@ GATHERED_ANSWERS: Mapping[str, Asked] = {
     "/startupz": _probe,
     "/healthz": _probe,
     "/v1/health": _tree,
-    "/v1/rates": _rates,
+    RATES.decode(): _rates,
     "/v1/live": _live,
-    "/metrics": _metrics,
+    METRICS.decode(): _metrics,
 }
 """By the path of a route, how a door answers it from the answers of all shards."""

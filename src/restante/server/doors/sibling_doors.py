@@ -29,9 +29,9 @@ class SiblingDoors:
 
     def is_asking(self, exchange: Exchange) -> bool:
         """Whether another door asks what this one has counted itself."""
-        return exchange.path == b"/metrics" and any(name == _OWN for name, _ in exchange.scope["headers"])
+        return any(name == _OWN for name, _ in exchange.scope["headers"])
 
-    async def metrics(self, exchange: Exchange) -> list[bytes]:
+    async def counts(self, exchange: Exchange) -> list[bytes]:
         """The counts of the other doors, on behalf of who asks. One that has gone has taken its counts with it."""
         told = await asyncio.gather(*(self._told(place, exchange) for place in self._places()))
         return [text for text in told if text]
@@ -46,7 +46,7 @@ class SiblingDoors:
             upstream = self._upstreams[place] = Upstream(SocketPlace(short_path(place)), place.name)
         try:
             async with asyncio.timeout(_SECONDS):
-                status, text = await fetch(upstream, exchange, header=_OWN + b": own")
+                status, text = await fetch(upstream, exchange, exchange.path, header=_OWN + b": own")
         except (TimeoutError, Unavailable):
             return b""
         return text if status == 200 else b""

@@ -174,10 +174,17 @@ class Upstream:
 
 
 def head_bytes(exchange: Exchange) -> bytes:
-    """The request line and the headers as they came, less those about the connection; they end with an empty line."""
+    """The request line and the headers as they came, less those about the connection; they end with an empty line.
+
+    A HEAD is asked as a GET: the answer's end can be told then, and the own server leaves the body out. HTTP/1.0 may
+    come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
+    """
     scope = exchange.scope
+    method = "GET" if exchange.method == "HEAD" else exchange.method
     target = exchange.path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    lines = [b"%b %b HTTP/1.1" % (exchange.method.encode(), target)]
+    lines = [b"%b %b HTTP/1.1" % (method.encode(), target)]
+    if exchange.raw(b"host") is None:
+        lines.append(b"host: localhost")
     lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in _HOP_BY_HOP]
     return b"\r\n".join([*lines, b"", b""])
 

@@ -67,12 +67,10 @@ class _Totals(NamedTuple):
 
 
 class Rates:
-    """The samples of one server. Taken and read in the event loop."""
+    """The samples of what one server was asked, be it a door. Taken and read in the event loop."""
 
-    def __init__(self, hub: OpenHub, metrics: Metrics, post: ConnectedClients) -> None:
-        self._hub = hub
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._post = post
         self._samples: deque[RateSample] = deque(maxlen=RATE_SAMPLES_MAX)
         self._taken = 0
         self._last = _Totals(0, 0, 0, 0.0, 0, 0, 0.0, 0)
@@ -97,13 +95,13 @@ class Rates:
                 at=round(time.time(), 3),
                 accepted=now.accepted - last.accepted,
                 collected=now.collected - last.collected,
-                waiting=sum(status.waiting for status in self._hub.call(ListPartitions())),
+                waiting=self._waiting(),
                 commits=now.commits - last.commits,
                 commit_ms=_mean_ms(now.commit_seconds - last.commit_seconds, now.commits - last.commits),
                 requests=now.requests - last.requests,
                 request_ms=_mean_ms(now.quick_seconds - last.quick_seconds, now.quick - last.quick),
                 failures=now.failures - last.failures,
-                connections=len(self._post),
+                connections=self._connections(),
             )
         )
 
@@ -117,17 +115,43 @@ class Rates:
         return msgspec.convert({"seconds": RATE_SECONDS, "next": self._taken, **empty, **named}, RateHistory)
 
     def _totals(self) -> _Totals:
-        metrics, commits = self._metrics, self._hub.commit_totals
+        metrics, api = self._metrics, self._metrics.api
         return _Totals(
-            metrics.accepted.value + self._hub.consignment_totals().accepted,
-            metrics.collected.value,
-            commits.commits,
-            commits.seconds,
-            metrics.api.requests,
-            metrics.api.quick,
-            metrics.api.quick_seconds,
-            metrics.api.failures,
+            accepted=metrics.accepted.value,
+            collected=metrics.collected.value,
+            commits=0,
+            commit_seconds=0.0,
+            requests=api.requests,
+            quick=api.quick,
+            quick_seconds=api.quick_seconds,
+            failures=api.failures,
         )
+
+    def _waiting(self) -> int:
+        return 0
+
+    def _connections(self) -> int:
+        return 0
+
+
+class HubRates(Rates):
+    """The samples of a server with a hub."""
+
+    def __init__(self, hub: OpenHub, metrics: Metrics, post: ConnectedClients) -> None:
+        super().__init__(metrics)
+        self._hub = hub
+        self._post = post
+
+    def _totals(self) -> _Totals:
+        asked, commits = super()._totals(), self._hub.commit_totals
+        accepted = asked.accepted + self._hub.consignment_totals().accepted
+        return asked._replace(accepted=accepted, commits=commits.commits, commit_seconds=commits.seconds)
+
+    def _waiting(self) -> int:
+        return sum(status.waiting for status in self._hub.call(ListPartitions()))
+
+    def _connections(self) -> int:
+        return len(self._post)
 
 
 def _mean_ms(seconds: float, count: int) -> float | None:

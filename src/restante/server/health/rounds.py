@@ -80,9 +80,13 @@ class HealthRounds:
         """Whether the first round ended in time."""
         return self._ended.wait(seconds)
 
-    def close(self) -> None:
-        """Before the hub closes: a check under way may end."""
+    def leave(self) -> None:
+        """Before the hub closes: no more checks."""
         self._closing.set()
+
+    def close(self) -> None:
+        """Wait for a check that is under way. If the hub has closed meanwhile, nobody asks what came of it."""
+        self.leave()
         if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)
 
@@ -111,7 +115,8 @@ class HealthRounds:
             try:
                 self.look()
             except Exception:  # noqa: BLE001  # whatever it is, the next round is made; without one, health fails
-                _log.exception("A round of checks failed.")
+                if not self._closing.is_set():
+                    _log.exception("A round of checks failed.")
             self._closing.wait(ROUND_SECONDS)
 
     def look(self, *, deeply: bool | None = None) -> RoundResult:

@@ -118,5 +118,8 @@ class NodeService(DoorService):
         if purpose is Purpose.DRAIN:
             self.keeper.drain()
             return True
+        if purpose is Purpose.READY:
+            self.keeper.heir_ready(shard)
+            return True
         own = self.seats.own.get(shard)
         return False if own is None else partial(own.protocol, purpose)

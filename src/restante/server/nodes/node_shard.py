@@ -15,8 +15,11 @@ import msgspec
 from restante.backplanes.lent import LentBackplane
 from restante.cluster.call_server import CallAnswers, CallConnections
 from restante.cluster.nodes.handshake import Purpose
+from restante.cluster.nodes.keeper import Look
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.open_store import look_ahead
+from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.health_sources import Measure
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
@@ -39,22 +42,25 @@ _RATE_SECONDS = 20.0
 class NodeShard(Service):
     """A shard served in this process, without a socket of its own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a shard is made of
         self,
         store: Store,
         shard: Shard,
+        *,
         settings: Settings,
         url: str,
         home: Path,
         places: Mapping[KeyPath, str],
         measure: Measure,
         backplane: Backplane | None = None,
+        ahead: BlobsAhead | None = None,
     ) -> None:
         super().__init__(
             None,
             settings,
             insecure=True,
             store=store,
+            ahead=ahead,
             places=places,
             place=ServedPlace(None, url, home, shard),
             backplane=None if backplane is None else LentBackplane(backplane),
@@ -111,6 +117,11 @@ class NodeShard(Service):
         """Nobody waits for the first round: those who look, ask a door."""
         self.desk.health.begin()
 
+    async def _close_hub(self) -> None:
+        """The next owner waits for the hub to let go, and for nothing else."""
+        self.desk.health.leave()
+        await self.desk.link.close()
+
     def _request_protocol(self) -> asyncio.Protocol:
         return self.connection(config=self.server.config, server_state=self.server.server_state, app_state={})
 
@@ -122,6 +133,11 @@ def _unlike(seats: ShardSeats) -> Iterator[Reading]:
     others = sorted(name for name, own in settings.items() if own != usual[0][0])
     reason = f"{' and '.join(others)} run with other settings or tokens than the rest. Give all nodes the same."
     yield flag("unlike_settings", reason if others else None)
+
+
+def _look_ahead(partitions: range, look: Look) -> BlobsAhead:
+    with look() as store:
+        return look_ahead(store, partitions)
 
 
 class NodeShardHost:
@@ -150,7 +166,10 @@ class NodeShardHost:
         )
         self._carrier = carrier
 
-    async def open(self, partitions: range, store: Store) -> NodeShard:
-        hosted = await asyncio.to_thread(self._made, store, Shard(partitions, self._carrier))
+    async def look_ahead(self, partitions: range, look: Look) -> BlobsAhead:
+        return await asyncio.to_thread(_look_ahead, partitions, look)
+
+    async def open(self, partitions: range, store: Store, ahead: BlobsAhead | None) -> NodeShard:
+        hosted = await asyncio.to_thread(self._made, store, Shard(partitions, self._carrier), ahead=ahead)
         await hosted.begin()
         return hosted

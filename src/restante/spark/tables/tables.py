@@ -94,8 +94,7 @@ class StoredTable:
 
     def last_version_of(self, application: str) -> int | None:
         """The number of the last write that was made in this name."""
-        found = _snapshot(self.spark, self.path).transactions().get(application)
-        return int(found.get()) if found.isDefined() else None
+        return _last_write(_snapshot(self.spark, self.path), application)
 
     def has(self, application: str, version: int) -> bool:
         """Whether the write of this number was made."""
@@ -113,7 +112,7 @@ class StoredTable:
         delta, convert = gateway.org.apache.spark.sql.delta, gateway.scala.jdk.javaapi.CollectionConverters
         nothing = gateway.scala.Option.empty()
         transaction = _log(self.spark, self.path).startTransaction(nothing, nothing)
-        if self._last_write(transaction, application) >= version:
+        if self._seen_write(transaction, application) >= version:
             return
         actions = gateway.java.util.ArrayList()
         for action in actions_of(files, application=application, version=version, now_ms=time.time_ns() // 1_000_000):
@@ -122,16 +121,14 @@ class StoredTable:
         operation = getattr(delta, "DeltaOperations$StreamingUpdate")(appended, application, version, nothing)
         self._writes[application] = transaction.commit(convert.asScala(actions).toSeq(), operation), version
 
-    def _last_write(self, transaction: Any, application: str) -> int:  # noqa: ANN401 - an object of the JVM
-        """The number of the last write of this name; one that comes before the transaction is committed makes that fail.
-
-        Delta has to go through its log for that. If nobody has written since this table did, that is spared.
-        """
-        seen, number = self._writes.get(application, (None, -1))
-        if seen != transaction.readVersion():
-            return int(transaction.txnVersion(application))
+    def _seen_write(self, transaction: Any, application: str) -> int:  # noqa: ANN401 - an object of the JVM
+        """The number of the last write of this name; one that comes before the transaction is committed makes that fail."""
         transaction.readTxn().append(application)
-        return number
+        seen, number = self._writes.get(application, (None, -1))
+        if seen == transaction.readVersion():
+            return number  # Nobody has written since this table did.
+        last = _last_write(transaction.snapshot(), application)
+        return -1 if last is None else last
 
     def replace_newer(self, rows: DataFrame, *, same: str, newer: str) -> None:
         """Put rows in the place of those that are the same (`t` is the table, `s` the rows), if they are newer."""
@@ -210,6 +207,24 @@ def _retention(versions_hours: int) -> dict[str, str]:
     """An earlier version can be read as long as both its files and its log are there."""
     kept = f"interval {versions_hours} hours"
     return {"delta.deletedFileRetentionDuration": kept, "delta.logRetentionDuration": kept}
+
+
+def _last_write(snapshot: Any, application: str) -> int | None:  # noqa: ANN401 - an object of the JVM
+    """The number of the last write of this name, by the checksum that Delta writes beside each commit.
+
+    Where there is none, or it does not tell, Delta goes through its log, which takes a job of Spark's and up to a second.
+    """
+    checksum = snapshot.checksumOpt()
+    told = checksum.get().setTransactions() if checksum.isDefined() else None
+    if told is None or not told.isDefined():
+        found = snapshot.transactions().get(application)
+        return int(found.get()) if found.isDefined() else None
+    writes = told.get().iterator()
+    while writes.hasNext():
+        write = writes.next()
+        if write.appId() == application:
+            return int(write.version())
+    return None
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM

@@ -1,4 +1,4 @@
-"""Commits: each is one transaction, sent whole before anything is waited for.
+"""Commits: each is one transaction, sent whole before anything is waited for, unless it is large.
 
 Its first statement moves the commit number of each shard that it changes from n to n + 1 if fence and n are those of this
 owner. Otherwise it makes the number null, which the table refuses: so the transaction fails, where an UPDATE that finds nothing
@@ -15,19 +15,17 @@ import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from typing import NamedTuple, NoReturn
 
 import psycopg
 
 from restante.errors import OutcomeUnknown, StoreConflict, Unavailable
-from restante.limits import MIB
-from restante.model.storage.changes import BlobKey, Buffer, Changes
+from restante.model.storage.changes import Changes
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.leases import TAKEN_OVER, OwnedShard, cut_shards, end_session, note_session
+from restante.stores.postgresql.parts import DROP, PUT_PART, PartRow, PartsBeside, halves, parts_of, size_of
 from restante.stores.postgresql.schema import Session
-
-PART_BYTES = MIB
-"""A blob is written in parts of this size; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
 
 _MOVE = """
 UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = %b
@@ -40,11 +38,6 @@ ON CONFLICT (partition, space, key) DO UPDATE SET value = excluded.value
 _DELETE = """
 DELETE FROM restante_entries AS entry USING unnest(%b::integer[], %b::smallint[], %b::bytea[]) AS gone (partition, space, key)
 WHERE entry.partition = gone.partition AND entry.space = gone.space AND entry.key = gone.key
-"""
-PUT_PART = "INSERT INTO restante_blobs VALUES (%b, %b, %b, %b, %b)"
-_DROP = """
-DELETE FROM restante_blobs AS blob USING unnest(%b::integer[], %b::bigint[]) AS gone (partition, number)
-WHERE blob.partition = gone.partition AND blob.number = gone.number
 """
 _RAISE = "UPDATE restante_shards SET fence = %b WHERE shard = ANY(%b)"
 _FENCES = """
@@ -72,6 +65,7 @@ class FencedCommits:
         owner: str,
         owned: Sequence[OwnedShard],
         fences: dict[int, int],
+        beside: PartsBeside,
     ) -> None:
         self._session: Session | None = session
         self._pid = session.info.backend_pid
@@ -81,6 +75,7 @@ class FencedCommits:
         self._firsts = [one.first for one in owned]
         self._standing = {one.shard: ShardStanding(one.fence, one.commits) for one in owned}
         self._fences = fences
+        self._beside = beside
         self._lock = threading.Lock()
         self._doubtful: list[int] = []
         """The shards that a commit has changed, or has not: nobody knows."""
@@ -112,7 +107,8 @@ class FencedCommits:
                 return
             session, shards = self._connected(), self._changed(changes)
             try:
-                self.written_bytes += _carry_out(session, changes, [(*self._standing[one], one) for one in shards])
+                moved = [(*self._standing[one], one) for one in shards]
+                self.written_bytes += _carry_out(session, changes, moved, self._beside)
             except psycopg.Error as error:
                 self._fail(session, error, shards)
             self._move_on(shards)
@@ -177,6 +173,7 @@ class FencedCommits:
         with self._lock:
             self._closed = True
             self._disconnect()
+            self._beside.close()
 
     def _shard_of(self, partition: int) -> int:
         return self._shards[bisect_right(self._firsts, partition) - 1]
@@ -274,27 +271,59 @@ class FencedCommits:
             self._stop("The connection to PostgreSQL was lost while the store was taken. Open the hub again.")
 
 
-def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int, int, memoryview]]:
-    """The rows of a blob. An empty one has a row, too."""
-    content = memoryview(b"".join(parts))
-    cuts = range(0, max(len(content), 1), PART_BYTES)
-    return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
-
-
-def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]]) -> int:
-    """One transaction, one round trip; gives the bytes that it stored."""
+def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], beside: PartsBeside) -> int:
+    """One transaction, in one round trip unless it is large; gives the bytes that it stored."""
     rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
-    with session.pipeline():
-        session.execute("BEGIN")
-        for standing in moved:
-            session.execute(_MOVE, standing)
-        put_bytes = _change_rows(session, changes)
-        if changes.dropped:
-            session.execute(_DROP, _columns(changes.dropped))
-        for row in rows:
-            session.execute(PUT_PART, row)
+    own, others = halves(rows)
+    if others:
+        put_bytes = _carry_out_beside(session, changes, moved, own, beside, others)
+    else:
+        with session.pipeline():
+            put_bytes = _change(session, changes, moved, own)
+            session.execute("COMMIT")
+    return put_bytes + size_of(rows)
+
+
+def _carry_out_beside(
+    session: Session,
+    changes: Changes,
+    moved: Sequence[tuple[int, int, int]],
+    rows: Sequence[PartRow],
+    beside: PartsBeside,
+    others: Sequence[PartRow],
+) -> int:
+    """A commit that is made when the other parts are stored beside it. They are removed only if it is certainly not made."""
+    written = beside.begin(others, [(fence, shard) for fence, _, shard in moved])
+    try:
+        with session.pipeline():
+            put_bytes = _change(session, changes, moved, rows)
+        written.result()
+    except BaseException:
+        wait((written,))
+        if not _dead(session):
+            session.rollback()
+            beside.remove(others)
+        raise
+    try:
         session.execute("COMMIT")
-    return put_bytes + sum(len(row[-1]) for row in rows)
+    except psycopg.Error:
+        if not _dead(session):
+            beside.remove(others)
+        raise
+    return put_bytes
+
+
+def _change(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[PartRow]) -> int:
+    """All of a transaction but its end, into a pipeline; gives the bytes of the rows that are put."""
+    session.execute("BEGIN")
+    for standing in moved:
+        session.execute(_MOVE, standing)
+    put_bytes = _change_rows(session, changes)
+    if changes.dropped:
+        session.execute(DROP, _columns(changes.dropped))
+    for row in rows:
+        session.execute(PUT_PART, row)
+    return put_bytes
 
 
 def _change_rows(session: Session, changes: Changes) -> int:

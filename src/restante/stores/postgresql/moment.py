@@ -20,7 +20,7 @@ from restante.stores.postgresql.sessions import connect, terms_of
 
 _NAME = "restante, reading"
 _FIRSTS = "SELECT first_partition FROM restante_shards WHERE first_partition IS NOT NULL ORDER BY first_partition"
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresqlMoment(StoreReads):
@@ -41,7 +41,7 @@ class PostgresqlMoment(StoreReads):
                 )
             require_layout(found)
             session.execute("SET idle_in_transaction_session_timeout = 0")
-            session.execute(_BEGIN)
+            session.execute(BEGIN_READING)
             layout_of(session)  # the moment is that of the first look
         except psycopg.Error as error:
             session.close()

@@ -18,6 +18,8 @@ from restante.stores.postgresql.commits import FencedCommits
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import LEASE_SECONDS, Lease
 from restante.stores.postgresql.leases import session_name
+from restante.stores.postgresql.moment import BEGIN_READING, PostgresqlMoment
+from restante.stores.postgresql.parts import PartsBeside
 from restante.stores.postgresql.schema import Session, make_tables
 from restante.stores.postgresql.sessions import ReadSessions, connect, connect_again, terms_of
 from restante.stores.postgresql.store import ShardStore
@@ -77,9 +79,20 @@ class PostgresqlNode:
     def take(self, shard: int) -> ShardStore | None:
         return self.take_together([shard], ShardStore, partial(self.give_back, [shard]))
 
-    def prepare(self) -> None:
-        """A session that the next shard commits in: to make one may take longer than all else."""
+    @contextmanager
+    def look(self) -> Iterator[PostgresqlMoment]:
+        """The database now, looked at in the session that the next shard commits in: to make one may take longer than all else."""
         made = self._reconnect()
+        try:
+            made.execute(BEGIN_READING)
+            yield PostgresqlMoment(made)
+            made.execute("COMMIT")
+        except psycopg.Error as error:
+            made.close()
+            raise translated(error) from error
+        except BaseException:
+            made.close()
+            raise
         with self._asking:
             before, self._spare = self._spare, made
         if before is not None:
@@ -124,7 +137,8 @@ class PostgresqlNode:
             if len(mine) < len(owned):
                 return None
             undo.pop_all()
-        commits = FencedCommits(session, self._reconnect, self.session, mine, fences)
+        beside = PartsBeside(self._reads)
+        commits = FencedCommits(session, self._reconnect, self.session, mine, fences, beside)
         return kind(self._reads, commits, self._lease, let_go)
 
     def _ready(self) -> Session | None:

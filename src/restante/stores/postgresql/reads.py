@@ -7,7 +7,8 @@ from typing import Any, LiteralString
 
 from restante.errors import DataDamaged
 from restante.model.storage.changes import BlobKey, EntryKey, Space
-from restante.stores.postgresql.commits import PART_BYTES
+from restante.ports.store import FetchedRows
+from restante.stores.postgresql.parts import PART_BYTES
 
 _GET = "SELECT value FROM restante_entries WHERE partition = %b AND space = %b AND key = %b"
 _GET_MANY = """
@@ -26,6 +27,18 @@ WHEN part >= %b THEN substring(
         - greatest(%b::bigint - part * {PART_BYTES}::bigint, 0), 0)::integer) END
 FROM restante_blobs WHERE partition = %b AND number = %b AND (part = 0 OR part BETWEEN %b AND %b) ORDER BY part
 """
+_FETCH = """
+SELECT asked.partition, asked.space, entry.key, entry.value
+FROM unnest(%b::integer[], %b::smallint[]) AS asked (partition, space) CROSS JOIN LATERAL (
+    SELECT key, value FROM restante_entries
+    WHERE restante_entries.partition = asked.partition AND restante_entries.space = asked.space ORDER BY key
+) AS entry
+"""
+"""The order inside keeps the planner from reading all partitions, or all spaces, to pick these."""
+_FETCH_BLOBS = """
+SELECT DISTINCT partition, number FROM restante_blobs WHERE partition >= %b AND partition < %b ORDER BY partition, number
+"""
+"""All numbers, also of blobs of which a crash has left some parts, and not the first."""
 _SIZE = """
 SELECT pg_total_relation_size('restante_entries') + pg_total_relation_size('restante_blobs')
 """
@@ -65,6 +78,15 @@ class StoreReads:
         if limit is not None:
             query, values = query + " LIMIT %b", [*values, limit]
         return self._rows(query, values)
+
+    def fetch(self, partitions: range, spaces: Sequence[Space]) -> FetchedRows:
+        asked = [(partition, int(space)) for partition in partitions for space in spaces]
+        found = FetchedRows({}, {})
+        for partition, space, key, value in self._rows(_FETCH, [list(column) for column in zip(*asked, strict=True)]):
+            found.rows.setdefault((partition, Space(space)), []).append((key, value))
+        for partition, number in self._rows(_FETCH_BLOBS, (partitions.start, partitions.stop)):
+            found.blobs.setdefault(partition, []).append(BlobKey(partition, number))
+        return found
 
     def read_blob(self, blob: BlobKey, offset: int, length: int) -> bytes:
         first, end = offset // PART_BYTES, offset + length

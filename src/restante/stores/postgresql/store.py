@@ -12,17 +12,16 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from restante.errors import StoreConflict, Unavailable
+from restante.errors import Unavailable
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
-from restante.stores.postgresql.commits import PUT_PART, FencedCommits, parts_of
+from restante.stores.postgresql.commits import FencedCommits
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import Lease
+from restante.stores.postgresql.parts import PartsBeside, parts_of, size_of
 from restante.stores.postgresql.reads import StoreReads
 from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
 from restante.stores.postgresql.sessions import ReadSessions
-
-_HELD = "SELECT fence = %b FROM restante_shards WHERE shard = %b FOR KEY SHARE"
 
 
 class ShardStore(StoreReads):
@@ -35,6 +34,7 @@ class ShardStore(StoreReads):
     ) -> None:
         self._sessions = sessions
         self._commits = commits
+        self._beside = PartsBeside(sessions)
         self._lease = lease
         self._let_go = let_go
         self._recent = RecentRows()
@@ -85,21 +85,14 @@ class ShardStore(StoreReads):
         return sorted(known.items())
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
-        """Write a blob in a session of its own, which holds up no commit. The look at the fence makes a new owner wait for its end."""
+        """Write a blob in a session of its own, which holds up no commit."""
         self._commits.require_fences({blob.partition: fence})
         rows, (shard, held_fence) = parts_of(blob, parts), self._commits.fence_of(blob.partition)
         try:
-            with self._sessions.borrowed() as session, session.transaction():
-                with session.pipeline():
-                    for row in rows:
-                        session.execute(PUT_PART, row)
-                    held = session.execute(_HELD, (held_fence, shard))
-                if held.fetchone() != (True,):
-                    raise StoreConflict("Another hub has taken over the store; nothing was changed.")
+            self._beside.write(rows, [(held_fence, shard)])
         except psycopg.Error as error:
-            self._sessions.forget()
             raise translated(error) from error
-        self._commits.written_bytes += sum(len(row[-1]) for row in rows)
+        self._commits.written_bytes += size_of(rows)
 
     def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
         for blob, parts in blobs:
