@@ -182,7 +182,13 @@ async def _stage(link: DoorLink, call: StageParcel) -> Staged:
 
 
 async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
-    return await send_action(link.lines, call, link.caller)
+    """What concerns nothing that can be has no shard: what is wrong with it is told then, for no owner is a way out."""
+    try:
+        return await send_action(link.lines, call, link.caller)
+    except NotOwner:
+        sent = SendActions([call.wanted], carried=call.carried)
+        await link.thread(link.cut.check, messages_of(sent, link.settings))
+        raise
 
 
 async def _send_actions(link: DoorLink, call: SendActions) -> AcceptedActions:
