@@ -182,7 +182,7 @@ async def _stage(link: DoorLink, call: StageParcel) -> Staged:
 
 
 async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
-    """What concerns nothing that can be has no shard: what is wrong with it is told then, for no owner is a way out."""
+    """Send an action to its shard. One that concerns nothing that can be has none: what is wrong with it is told then."""
     try:
         return await send_action(link.lines, call, link.caller)
     except NotOwner:
