@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -219,6 +220,24 @@ def test_a_commit_whose_session_the_server_ends_is_looked_up(address: str, monke
         assert not store.resolve()
         store.commit(entries(b"b", fence=fence))
         assert keys_in(store) == [b"b"]
+
+
+def test_what_was_read_while_the_store_was_let_go_of_is_not_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next owner may have changed it, or dropped the blob that was read: that is no damage."""
+    store = PostgresqlStore.open(address)
+    store.commit(entries(b"a", fence=store.raise_fences(1)))
+    rows = store._sessions.rows
+
+    def late(*given: Any) -> Any:
+        found = rows(*given)
+        store.close()
+        return found
+
+    monkeypatch.setattr(store._sessions, "rows", late)
+    with pytest.raises(NotOwner):
+        store.read_blob(BlobKey(0, 1), 0, 1)
+    with pytest.raises(NotOwner):
+        store.require_owned()
 
 
 def test_one_moment_is_read_beside_the_owner(address: str) -> None:
