@@ -54,7 +54,7 @@ class OpeningRows:
 
     def __init__(self, store: StoreReader, partitions: range, ahead: BlobsAhead) -> None:
         assert isinstance(store, FetchesRows), "others are asked themselves"
-        self._store = store
+        self._store: StoreReader = store
         self._partitions = partitions
         self._ahead = ahead
         self._rows, self._blobs = store.fetch(partitions, _SPACES)

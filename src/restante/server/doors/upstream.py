@@ -11,7 +11,8 @@ import httptools
 
 from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
-from restante.limits import SHARD_PATIENCE_SECONDS
+from restante.limits import SEND_BYTES_MAX, SHARD_PATIENCE_SECONDS
+from restante.server.connections.bodies import length_of, too_large
 from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
 
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"expect", b"upgrade", b"proxy-connection", b"te"})
@@ -215,16 +216,21 @@ async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: 
 
 
 async def body_of(exchange: Exchange, receive: Receive) -> bytes:
-    """All of the body. Those of messages are bounded; the shard says so if this one is too large."""
-    whole = await exchange.whole_body()
+    """All of the body, if it is no larger than any may be. The shard says so if this one is too large for its route."""
+    known = length_of(exchange, limit=SEND_BYTES_MAX) is not None
+    whole = await exchange.whole_body() if known else None
     if whole is not None:
         return bytes(whole)
     pieces: list[bytes] = []
+    size = 0
     while True:
         event = await receive()
         if event["type"] == "http.disconnect":
             raise ClientGone
         pieces.append(event["body"])
+        size += len(event["body"])
+        if size > SEND_BYTES_MAX:
+            raise too_large(SEND_BYTES_MAX)
         if not event["more_body"]:
             return b"".join(pieces)
 
