@@ -16,6 +16,8 @@ LONG := RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
+# The marks of what `make test-systems` runs.
+SYSTEMS ?= spark or kafka or browser
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-systems test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
@@ -83,7 +85,7 @@ test-browser: setup ## Look at the console in a real browser, Chromium of this s
 	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs tests/console
 
 test-systems: setup ## Run the tests of Spark, of Kafka and of the console in a browser beside each other: each system has one process.
-	$(PYTEST) --hypothesis-profile ci -m "(spark or kafka or browser) and not long" -rs tests/spark tests/kafka tests/console
+	$(PYTEST) --hypothesis-profile ci -m "($(SYSTEMS)) and not long" -rs tests/spark tests/kafka tests/console
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"

@@ -11,7 +11,7 @@ import gc
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -105,6 +105,39 @@ _CHAT = tuple(
     )
 )
 """Chats of several programs, beside the one of two people."""
+_VARIANTS = (
+    "cli/test_batches_commands.py::test_control_c_leaves_and_the_batch_goes_on",
+    "cli/test_batches_commands.py::test_items_go_through_a_pipe_on_a_folder_too",
+    "cli/test_command_line.py::test_the_tour_runs_as_a_program_without_control_characters",
+    "cli/test_command_line.py::test_what_nobody_reads_is_not_confirmed[options0-]",
+    "cli/test_consignments.py::test_control_c_leaves_it_open_and_says_how_to_go_on",
+    "cli/test_feed.py::test_control_c_finishes_the_files",
+    "cli/test_feed.py::test_what_nobody_reads_is_not_recorded[arrow]",
+    "cli/test_jobs_commands.py::test_without_spark_the_tour_plays_the_plain_night",
+    "cli/test_live_commands.py::test_json_lines_are_as_over_http",
+    "cli/test_live_commands.py::test_text_is_the_data_alone",
+    "cli/test_live_commands.py::test_two_people_chat",
+    "cli/test_send_command.py::test_control_c_says_what_is_stored_and_how_to_go_on[without ids]",
+    "cli/test_store_commands.py::test_a_served_hub_says_that_its_server_has_gone_and_goes_on_when_it_is_back",
+    "cli/test_tour.py::test_a_tour_of_few_recipients_has_few_that_are_late[1]",
+    "cli/test_tour.py::test_a_tour_of_few_recipients_has_few_that_are_late[2]",
+    "cli/test_tour.py::test_night_after_night_is_kept_in_the_same_folder_and_is_sound",
+    "cli/test_tour.py::test_nothing_is_broken_in_mid_word_on_a_narrow_terminal",
+    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante; restante.connect().close()]",
+    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.aio; restante.aio.ProducerClient]",
+    "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[files]",
+    "crash/test_full.py::test_a_full_disk_loses_nothing_and_room_lets_the_hub_go_on[middling]",
+    "examples/test_chat.py::test_control_c_ends_it_without_a_trace_and_says_where_to_go_on",
+    "examples/test_chat.py::test_what_is_wrong_is_one_line[no hub]",
+    "server/test_fuzz_arrow.py::test_no_damaged_arrow_ends_the_hub_or_grows_it[short]",
+    "server/test_large_data.py::test_in_process_it_is_the_same_and_the_folder_is_sound",
+    "server/test_large_data.py::test_it_is_pushed_and_sent_live",
+    "server/test_live.py::test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills_its_queue",
+    "server/test_live.py::test_who_sends_without_reading_the_answers_is_not_read_from_either",
+    "server/test_protection.py::TestDraining::test_the_hub_ends_with_0_and_those_who_wait_are_answered[2]",
+)
+"""Tests that cost much, of rules that another test of `make test` tries: `docs/internals/testing.md` says which."""
+_VARIANT_CLASSES = ("stores/test_postgresql_shards.py::TestStoreOfSeveralShards::",)
 _LONG = frozenset(
     {
         "actions/test_action_kills.py",
@@ -124,6 +157,13 @@ _ENGINES = ("engine", "desk", "place")
 _COUNTS = (profiles.by_profile, profiles.faults, profiles.pairs, profiles.places, profiles.some)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of which nothing is wanted are not even imported: each worker would do it."""
+    wanted = str(config.getoption("-m"))
+    left_out = any(f"not {mark}" in wanted and is_of(collection_path) for mark, is_of in _WHOLE_FILES.items())
+    return True if left_out else None
 
 
 def pytest_configure() -> None:
@@ -225,7 +265,9 @@ def _kills(item: pytest.Item) -> bool:
 
 
 def _goes_over_the_wire(item: pytest.Item) -> bool:
-    return item.path.name in _WIRE_FILES or _name_of(item).endswith((*_WIRE_TESTS, *_BENCH_PROCESSES, *_CHAT))
+    name = _name_of(item)
+    listed = name.endswith((*_WIRE_TESTS, *_BENCH_PROCESSES, *_CHAT, *_VARIANTS))
+    return listed or item.path.name in _WIRE_FILES or any(variant in name for variant in _VARIANT_CLASSES)
 
 
 def _is_long(item: pytest.Item) -> bool:
@@ -265,6 +307,13 @@ def _distant_engine(item: pytest.Item) -> str | None:
     return next((called.params[name] for name in _ENGINES if called.params.get(name) in _DISTANT), None)
 
 
+_WHOLE_FILES: dict[str, Callable[[Path], bool]] = {
+    "kafka": lambda path: path.parent.name == "kafka" and path.match("test_*.py"),
+    "kills": lambda path: path.name in _KILLS,
+    "wire": lambda path: path.name in _WIRE_FILES,
+    "browser": lambda path: path.name.startswith(_BROWSER),
+}
+"""From a mark to what says whether all tests of a file have it."""
 _TIERS = {
     "spark": _is_of_spark,
     "kafka": _is_of_kafka,

@@ -41,7 +41,7 @@ from tests.profiles import by_profile
 
 T = TypeVar("T")
 
-EXAMPLES = {"memory": by_profile(dev=4, ci=12), "sqlite": by_profile(dev=2, ci=5)}
+EXAMPLES = {"memory": by_profile(dev=3, ci=12), "sqlite": by_profile(dev=2, ci=5)}
 SHRINKING_SECONDS = 900
 PENDING_LOOKED_AT = 40
 PROPOSED = [str(UUID(int=(7 << 76) | (2 << 62) | number)) for number in range(1, 4)]

@@ -188,8 +188,8 @@ def test_an_error_is_one_line_with_its_code(tmp_path: Path) -> None:
 
 def test_an_error_of_the_system_is_one_line_too(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    made = restante("send", "--recipient", "ada", "--text", "hello", "--data", str(tmp_path / "data"))
-    assert made.returncode == 0, made.stderr
+    with open_hub(tmp_path / "data") as hub:
+        hub.producer.send(Message(recipient="ada", text="hello"))
     result = restante("collect", "ada", "--data", str(tmp_path / "data"), "--to", str(tmp_path / "file" / "below"))
     assert result.returncode == 1
     assert result.stderr.startswith("error unavailable: ")

@@ -24,8 +24,8 @@ from tests.profiles import by_profile
 
 RECIPIENTS = ("ada", "bob")
 LONG = bool(os.environ.get("RESTANTE_LONG"))
-MESSAGES = 5_000 if LONG else by_profile(dev=300, ci=600)
-KILLS = 12 if LONG else 2
+MESSAGES = 5_000 if LONG else by_profile(dev=150, ci=600)
+KILLS = 12 if LONG else by_profile(dev=1, ci=2)
 SEEDS = range(6 if LONG else 1)
 PATIENT = Retrying(times=1_000, seconds=300, first_pause=0.01, longest_pause=0.1)
 LAST = "the last"

@@ -301,6 +301,30 @@ def test_a_look_at_the_health_of_several_shards_is_answered(path: str, wire: Wir
         assert wire.get(path).json()["status"] == "pass"
 
 
+def test_a_probe_of_http_1_0_names_no_host(several: SeveralHub, wire: Wire) -> None:
+    with socket.create_connection(wire.address, timeout=30) as plain:
+        plain.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert plain.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("path", ["/v1/tickets", "/v1/recipients/ada/purge", "/v1/batches"])
+def test_a_body_that_is_far_too_large_is_refused_as_such(wire: Wire, path: str, chunked: bool) -> None:
+    body = b" " * (8 * 2**20)
+    headers = {"content-type": "application/json"}
+    if chunked:
+        body, headers = b"800000\r\n" + body + b"\r\n0\r\n\r\n", headers | {"transfer-encoding": "chunked"}
+    refused = wire("POST", path, body, headers=headers)
+    assert (refused.status, refused.problem["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("concerns", ["", ".", "a\n", "x" * 257], ids=["empty", "dot", "control", "long"])
+def test_an_action_that_concerns_nothing_that_can_be_is_refused_as_such(wire: Wire, concerns: str) -> None:
+    refused = wire("POST", "/v1/actions/paint", {"concerns": concerns})
+    assert (refused.status, refused.problem["code"]) == (400, "invalid_message")
+    assert refused.problem["errors"][0]["field"] == "recipient"
+
+
 def test_figures_are_those_of_all_shards(wire: Wire) -> None:
     everybody = [names(shard)[0] for shard in range(4)]
     wire.publish(*({"recipient": name, "data": 1} for name in everybody))

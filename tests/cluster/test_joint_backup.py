@@ -111,7 +111,7 @@ class Load:
 def test_a_backup_under_load_is_one_cut(several: SeveralHub, tmp_path: Path) -> None:
     load = Load(several.url)
     backups, held = [], []
-    for number in range(by_profile(dev=2, ci=4)):
+    for number in range(by_profile(dev=1, ci=4)):
         before = len(load.sent), len(load.consigned)
         while min(len(load.sent) - before[0], len(load.consigned) - before[1]) < 3:
             assert not load.failures, load.failures

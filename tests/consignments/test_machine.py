@@ -9,7 +9,7 @@ from tests.producers.machines import drive, drive_for_long
 from tests.profiles import by_profile
 
 CAMPAIGNS = {"memory": by_profile(dev=1, ci=2), "sqlite": 1}
-EXAMPLES = by_profile(dev=3, ci=6)
+EXAMPLES = by_profile(dev=2, ci=6)
 SHRINKING_SECONDS = 900
 
 

@@ -26,7 +26,7 @@ from restante.settings import Settings
 from tests.crash.seen import inside
 from tests.hub.engines import START, FakeClock
 from tests.model.test_segment_damage import AREAS, in_block_of
-from tests.profiles import by_profile
+from tests.profiles import by_profile, some
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
 RECIPIENTS = 500
@@ -146,7 +146,7 @@ def sound(size: int, sounds: dict[int, Sound], tmp_path: Path) -> Sound:
     return sounds[size]._replace(folder=tmp_path / "data")
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=some(PLACES, most=3))
 def damaged(request: pytest.FixtureRequest, sound: Sound) -> Damaged:
     run = sound.stored.blob.number
     flip(sound.folder, run, PLACES[request.param](sound.stored.segment))

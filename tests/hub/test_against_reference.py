@@ -57,7 +57,7 @@ from tests.reference.office import Office, ReferenceStore
 
 CAMPAIGNS = {"memory": by_profile(dev=1, ci=8), "sqlite": by_profile(dev=1, ci=4)}
 CAMPAIGNS_COLLIDING = by_profile(dev=1, ci=2)
-CAMPAIGN_EXAMPLES = by_profile(dev=3, ci=9)
+CAMPAIGN_EXAMPLES = by_profile(dev=2, ci=9)
 SHRINKING_SECONDS = 900
 """A failure is shrunk for up to five minutes before it is shown."""
 

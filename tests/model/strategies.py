@@ -15,7 +15,7 @@ from restante.model.publishing.message import RESERVED_ORIGINS, Message, Message
 from tests.profiles import by_profile
 
 unhurried = settings(
-    deadline=None, max_examples=by_profile(dev=15, ci=50), suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, max_examples=by_profile(dev=10, ci=50), suppress_health_check=[HealthCheck.too_slow]
 )
 """A busy machine is no failure."""
 

@@ -45,7 +45,7 @@ from tests.producers.model import NUMBERS, Letter, Model
 from tests.producers.network import AsyncNetwork, Fate, Network
 from tests.profiles import by_profile
 
-EXAMPLES = by_profile(dev=3, ci=7)
+EXAMPLES = by_profile(dev=2, ci=7)
 SHRINKING_SECONDS = 900
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)

@@ -36,7 +36,7 @@ from tests.producers.machines import Step, Weighted, drive, drive_for_long, weig
 from tests.producers.model import NUMBERS, Answer, Letter, Model, Numbers, Refusal
 from tests.profiles import by_profile
 
-EXAMPLES = {"memory": by_profile(dev=3, ci=12), "sqlite": by_profile(dev=2, ci=5)}
+EXAMPLES = {"memory": by_profile(dev=2, ci=12), "sqlite": by_profile(dev=2, ci=5)}
 SHRINKING_SECONDS = 900
 PATIENCE_SECONDS = 60.0
 PAGE = 1_000

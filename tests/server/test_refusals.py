@@ -9,7 +9,7 @@ import re
 import msgspec
 import pytest
 
-from restante.limits import REQUEST_BYTES_MAX
+from restante.limits import REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.server.openapi.document import SUBJECTS
 from restante.server.serve import ServedHub
 from restante.wire import media
@@ -137,6 +137,15 @@ def test_a_body_without_messages_is_bounded_to_64_kib_chunked_or_packed_too(runn
     connection.close()
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     assert Wire(running.url)("POST", "/v1/batches", gzip.compress(body), headers=headers).status == 413
+
+
+@pytest.mark.parametrize("path", ["/v1/batches", "/v1/messages", "/v1/recipients/ada/purge"])
+def test_who_sends_a_body_that_is_too_large_to_its_end_gets_the_answer(wire: Wire, path: str) -> None:
+    headers = {"content-type": "application/json"}
+    answer = wire("POST", path, bytes(SEND_BYTES_MAX + 1), headers=headers)
+    assert (answer.status, answer.problem["code"]) == (413, "body_too_large")
+    assert answer.headers["connection"] == "close"
+    assert wire.get("/livez").status == 200
 
 
 @pytest.mark.parametrize("query", ["key=", "key=%20", "key=" + "k" * 257, "state=", "state=gone", "after=x", "limit=0"])

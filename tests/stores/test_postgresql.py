@@ -6,8 +6,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -25,7 +27,7 @@ from restante.errors import (
 )
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store, StoreReader
-from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore, sessions
+from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore, commits, sessions
 from restante.testing.store_contract import StoreContract
 from tests.postgresql_server import DoubtfulProxy, PostgresqlServer, schema_address
 from tests.profiles import by_profile
@@ -192,6 +194,50 @@ def test_a_commit_whose_transaction_is_still_carried_out_is_not_judged_yet(addre
         assert store.resolve()
         store.commit(entries(b"b", fence=fence))
         assert keys_in(store) == [b"a", b"b"]
+
+
+def test_a_commit_whose_session_the_server_ends_is_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at a restart: the session tells an error of its own, and seems alive when it does."""
+    monkeypatch.setattr(commits, "_dead", lambda _: False)
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%restante_shards SET commits%'"
+    )
+    with (
+        closing(PostgresqlStore.open(address)) as store,
+        psycopg.connect(address) as other,
+        psycopg.connect(address, autocommit=True) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        fence = store.raise_fences(1)
+        other.execute("SELECT * FROM restante_shards FOR UPDATE")
+        committing = threads.submit(store.commit, entries(b"a", fence=fence))
+        while (found := server.execute(waiting).fetchone()) is None:
+            assert not committing.done()
+        server.execute("SELECT pg_terminate_backend(%s)", found)
+        with pytest.raises(OutcomeUnknown):
+            committing.result()
+        other.rollback()
+        assert not store.resolve()
+        store.commit(entries(b"b", fence=fence))
+        assert keys_in(store) == [b"b"]
+
+
+def test_what_was_read_while_the_store_was_let_go_of_is_not_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next owner may have changed it, or dropped the blob that was read: that is no damage."""
+    store = PostgresqlStore.open(address)
+    store.commit(entries(b"a", fence=store.raise_fences(1)))
+    rows = store._sessions.rows
+
+    def late(*given: Any) -> Any:
+        found = rows(*given)
+        store.close()
+        return found
+
+    monkeypatch.setattr(store._sessions, "rows", late)
+    with pytest.raises(NotOwner):
+        store.read_blob(BlobKey(0, 1), 0, 1)
+    with pytest.raises(NotOwner):
+        store.require_owned()
 
 
 def test_one_moment_is_read_beside_the_owner(address: str) -> None:

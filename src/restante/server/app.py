@@ -81,13 +81,16 @@ _LONG = frozenset(
 """Requests that may take long although all is well."""
 
 
+_ROUTER, _SOCKET_ROUTER = Router(ROUTES), Router(SOCKETS)
+
+
 class Application:
     """Restante as an ASGI application."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._router = Router(ROUTES)
-        self._sockets = Router(SOCKETS)
+        self._router = _ROUTER
+        self._sockets = _SOCKET_ROUTER
         self.web = WebAccess(desk.settings.server, desk.gate, desk.url)
         self.mounts: Sequence[MountedApplication] = ()
         """The applications that are served here besides."""

@@ -170,7 +170,7 @@ class OpenHub:
         ahead: BlobsAhead | None = None,
     ) -> None:
         taken = take_partitions(store, settings, random, shard)
-        rows = opening_rows(store, taken.owned, ahead)
+        rows = opening_rows(store, taken.owned, ahead, unused=taken.unused)
         loaded = load_partitions(store, rows, taken)
         partitions = loaded if shard is None else OwnedPartitions(loaded)
         self._core = Core(

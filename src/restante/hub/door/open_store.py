@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from restante.hub.door.opening_rows import BlobsAhead, opening_rows
+from restante.hub.door.opening_rows import BlobsAhead, is_unused, opening_rows
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
@@ -33,6 +33,8 @@ class TakenPartitions(NamedTuple):
     deed: Deed
     fence: int
     owned: range
+    unused: bool
+    """Whether nothing was ever stored there."""
 
 
 def take_partitions(
@@ -40,22 +42,27 @@ def take_partitions(
 ) -> TakenPartitions:
     """Take the partitions of a store, or those of a shard; a new store is founded, an older one brought forward."""
     migrate(store)
-    deed = load_deed(store)
+    deed, unused = load_deed(store), False
     if deed is None:
         check_new_count(settings.partition_count)
+        unused = is_unused(store, range(settings.partition_count))
         fence = store.raise_fences(settings.partition_count)
         key = shard.key if shard is not None else None
         deed = create_deed(
             store, settings.partition_count, int.from_bytes(random(8), "big") if key is None else key, fence
         )
     owned = range(deed.partition_count) if shard is None else shard.partitions
-    return TakenPartitions(deed, store.raise_fences(owned.stop, first=owned.start), owned)
+    return TakenPartitions(deed, store.raise_fences(owned.stop, first=owned.start), owned, unused)
 
 
 def load_partitions(store: Store, rows: StoreReader, taken: TakenPartitions) -> list[Partition]:
     """The partitions that were taken; what a crash left lying about is dropped. `rows` reads what is stored."""
-    with ThreadPoolExecutor(_THREADS) as threads:
-        loaded = list(threads.map(partial(_load, store, rows, Fronts(rows)), taken.owned))
+    load = partial(_load, store, rows, Fronts(rows))
+    if taken.unused:
+        loaded = list(map(load, taken.owned))
+    else:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            loaded = list(threads.map(load, taken.owned))
     partitions = [partition for partition, _ in loaded]
     for partition in partitions:
         partition.fronts.opening = None

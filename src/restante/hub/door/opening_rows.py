@@ -54,7 +54,7 @@ class OpeningRows:
 
     def __init__(self, store: StoreReader, partitions: range, ahead: BlobsAhead) -> None:
         assert isinstance(store, FetchesRows), "others are asked themselves"
-        self._store = store
+        self._store: StoreReader = store
         self._partitions = partitions
         self._ahead = ahead
         self._rows, self._blobs = store.fetch(partitions, _SPACES)
@@ -107,8 +107,30 @@ class OpeningRows:
         return partition in self._partitions and space in _SPACES
 
 
-def opening_rows(store: StoreReader, partitions: range, ahead: BlobsAhead | None = None) -> StoreReader:
+class NewRows(OpeningRows):
+    """A `StoreReader` of partitions in which nothing was ever stored."""
+
+    def __init__(self, store: StoreReader, partitions: range) -> None:
+        self._store = store
+        self._partitions = partitions
+        self._ahead = BlobsAhead()
+        self._rows, self._blobs = {}, {}
+
+    def _has(self, partition: int, space: Space) -> bool:
+        return space is not Space.META and super()._has(partition, space)
+
+
+def is_unused(store: StoreReader, partitions: range) -> bool:
+    """Whether nothing was ever stored in these partitions: the first commit in one leaves a row of its counters."""
+    return not any(store.scan(own, Space.PARTITION, limit=1) or store.blobs(own) for own in partitions)
+
+
+def opening_rows(
+    store: StoreReader, partitions: range, ahead: BlobsAhead | None = None, *, unused: bool = False
+) -> StoreReader:
     """The reader for who opens these partitions, which are its own by now."""
+    if unused:
+        return NewRows(store, partitions)
     if not isinstance(store, FetchesRows):
         return store
     return OpeningRows(store, partitions, BlobsAhead() if ahead is None else ahead)

@@ -66,6 +66,8 @@ def checked(
     _check_size(columns)
     _check_claim_checks(columns, claim_check_origins, faults)
     _check_json(columns, faults)
+    if not faults.any:
+        return columns, []
     return columns, faults.listed(shown_ids(ids.words, ids.texts), ids.given)
 
 

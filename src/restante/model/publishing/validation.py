@@ -71,6 +71,10 @@ class Faults:
             mask[rows] = False
         return mask
 
+    @property
+    def any(self) -> bool:
+        return bool(self._found)
+
     def listed(self, ids: pa.StringArray, given: NDArray[np.bool_]) -> list[Fault]:
         """All faults by row, then by field, with the message's id where it gave a valid one."""
         found = sorted(self._found.items())

@@ -49,7 +49,7 @@ def length_of(exchange: Exchange, *, limit: int) -> int | None:
         return None
     length = int(text)
     if length > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     return length
 
 
@@ -142,7 +142,7 @@ async def _collected(
     while True:
         body += piece
         if len(body) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if parcel is not None:
             parcel.grow_to(len(body))
         if not more:
@@ -153,7 +153,7 @@ async def _collected(
     return body
 
 
-def _too_large(limit: int) -> BodyTooLarge:
+def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"A body is at most {limit} bytes. Send in several parts.", limit=limit)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 
 class Corked:
-    """A transport in front of another. While it is corked, what is written is gathered."""
+    """A transport in front of another. While it is corked, what is written is gathered.
 
-    __slots__ = ("_gathered", "_transport")
+    `lingers` says whether the connection is to stay for a while when it is to be closed, and sees to its end then.
+    """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    __slots__ = ("_gathered", "_lingers", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, lingers: Callable[[], bool]) -> None:
         self._transport = transport
+        self._lingers = lingers
         self._gathered: list[bytes] | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport behind it has
@@ -35,7 +40,8 @@ class Corked:
 
     def close(self) -> None:
         self.uncork()
-        self._transport.close()
+        if not self._lingers():
+            self._transport.close()
 
 
 def bare(transport: object) -> asyncio.Transport:

@@ -92,7 +92,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Corked(transport))  # type: ignore[arg-type]  # it has all that a transport has
+        super().connection_made(Corked(transport, self._stays))  # type: ignore[arg-type]  # it has all that a transport has
         self._bare = transport
         self.flow = PipelineFlow(self.transport, self.pipeline)
         if len(self.connections) > self.settings.connections_max:
@@ -449,6 +449,18 @@ class HttpConnection(HttpToolsProtocol):
         )
         self._short_answers.append(ShortAnswer(self, head.encode() + body))
         self.answer_in_turn()
+
+    def _stays(self) -> bool:
+        """Whether a client that is still sending a body is heard out for a while, so that it gets the answer it was given."""
+        latest: RequestResponseCycle | None = self.cycle
+        answered = latest is not None and latest.response_complete
+        sending = self._incomplete and not self._in_headers
+        if self._refused or not (answered and sending) or self._bare.is_closing() or not self._bare.can_write_eof():
+            return False
+        self._refused = True
+        self._bare.write_eof()
+        self._lingers = self.loop.time() + _LINGER_SECONDS
+        return True
 
     def _end_refused(self) -> None:
         if self._is_under_way() or not self.transport.can_write_eof():  # TLS has no half that is closed

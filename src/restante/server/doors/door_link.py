@@ -182,7 +182,13 @@ async def _stage(link: DoorLink, call: StageParcel) -> Staged:
 
 
 async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
-    return await send_action(link.lines, call, link.caller)
+    """Send an action to its shard. One that concerns nothing that can be has none: what is wrong with it is told then."""
+    try:
+        return await send_action(link.lines, call, link.caller)
+    except NotOwner:
+        sent = SendActions([call.wanted], carried=call.carried)
+        await link.thread(link.cut.check, messages_of(sent, link.settings))
+        raise
 
 
 async def _send_actions(link: DoorLink, call: SendActions) -> AcceptedActions:

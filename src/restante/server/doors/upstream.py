@@ -11,7 +11,8 @@ import httptools
 
 from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
-from restante.limits import SHARD_PATIENCE_SECONDS
+from restante.limits import SEND_BYTES_MAX, SHARD_PATIENCE_SECONDS
+from restante.server.connections.bodies import length_of, too_large
 from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
 
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"expect", b"upgrade", b"proxy-connection", b"te"})
@@ -176,12 +177,15 @@ class Upstream:
 def head_bytes(exchange: Exchange) -> bytes:
     """The request line and the headers as they came, less those about the connection; they end with an empty line.
 
-    A HEAD is asked as a GET: the answer's end can be told then, and the own server leaves the body out.
+    A HEAD is asked as a GET: the answer's end can be told then, and the own server leaves the body out. HTTP/1.0 may
+    come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
     """
     scope = exchange.scope
     method = "GET" if exchange.method == "HEAD" else exchange.method
     target = exchange.path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     lines = [b"%b %b HTTP/1.1" % (method.encode(), target)]
+    if exchange.raw(b"host") is None:
+        lines.append(b"host: localhost")
     lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in _HOP_BY_HOP]
     return b"\r\n".join([*lines, b"", b""])
 
@@ -212,16 +216,21 @@ async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: 
 
 
 async def body_of(exchange: Exchange, receive: Receive) -> bytes:
-    """All of the body. Those of messages are bounded; the shard says so if this one is too large."""
-    whole = await exchange.whole_body()
+    """All of the body, if it is no larger than any may be. The shard says so if this one is too large for its route."""
+    known = length_of(exchange, limit=SEND_BYTES_MAX) is not None
+    whole = await exchange.whole_body() if known else None
     if whole is not None:
         return bytes(whole)
     pieces: list[bytes] = []
+    size = 0
     while True:
         event = await receive()
         if event["type"] == "http.disconnect":
             raise ClientGone
         pieces.append(event["body"])
+        size += len(event["body"])
+        if size > SEND_BYTES_MAX:
+            raise too_large(SEND_BYTES_MAX)
         if not event["more_body"]:
             return b"".join(pieces)
 

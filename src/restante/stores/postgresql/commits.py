@@ -222,14 +222,12 @@ class FencedCommits:
             session.close()
 
     def _fail(self, session: Session, error: psycopg.Error, shards: list[int]) -> NoReturn:
-        if isinstance(error, psycopg.errors.UniqueViolation):
-            session.rollback()
-            raise AssertionError("a blob is written once, under a number never used before") from error
-        if _dead(session):
+        if not _lives(session):
             self._disconnect()
             self._doubtful = shards
             raise OutcomeUnknown("The connection to PostgreSQL was lost in a commit: it may be stored.") from error
-        session.rollback()
+        if isinstance(error, psycopg.errors.UniqueViolation):
+            raise AssertionError("a blob is written once, under a number never used before") from error
         if isinstance(error, psycopg.errors.NotNullViolation):
             self._require_same(self._look(session))
         raise translated(error) from error
@@ -300,14 +298,13 @@ def _carry_out_beside(
         written.result()
     except BaseException:
         wait((written,))
-        if not _dead(session):
-            session.rollback()
+        if _lives(session):
             beside.remove(others)
         raise
     try:
         session.execute("COMMIT")
     except psycopg.Error:
-        if not _dead(session):
+        if _lives(session):
             beside.remove(others)
         raise
     return put_bytes
@@ -349,3 +346,13 @@ def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
 
 def _dead(session: Session) -> bool:
     return session.closed or session.broken or session.pgconn.status != psycopg.pq.ConnStatus.OK
+
+
+def _lives(session: Session) -> bool:
+    """Whether a session answers, with no transaction left open. One that its server ends tells an error, and seems alive for a moment."""
+    try:
+        session.rollback()
+        session.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return not _dead(session)

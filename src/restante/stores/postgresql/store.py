@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from restante.errors import Unavailable
+from restante.errors import NotOwner, Unavailable
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 from restante.stores.postgresql.commits import FencedCommits
@@ -60,7 +60,7 @@ class ShardStore(StoreReads):
             read = super().get_many(unknown)
             self._recent.learn(mark, [(entry, read.get(entry)) for entry in unknown])
             known.update(read)
-        self._lease.require()
+        self.require_owned()
         return known
 
     def scan(
@@ -81,7 +81,7 @@ class ShardStore(StoreReads):
             rows = super().scan(partition, space, start=start, end=end)
             self._recent.learn_prefix(known, prefix, dict(rows))
             return rows
-        self._lease.require()
+        self.require_owned()
         return sorted(known.items())
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
@@ -119,6 +119,9 @@ class ShardStore(StoreReads):
         return stored
 
     def require_owned(self) -> None:
+        """The lease is that of the node, which may have let go of this shard alone."""
+        if self._closed:
+            raise NotOwner("This shard was let go of. Ask its owner.")
         self._lease.require()
 
     def lease_seconds(self) -> float | None:
@@ -162,5 +165,5 @@ class ShardStore(StoreReads):
         if self._closed:
             raise Unavailable("The store is closed.")
         rows = self._sessions.rows(query, values)
-        self._lease.require()
+        self.require_owned()
         return rows
