@@ -109,11 +109,13 @@ def test_a_session_is_made_ready_for_the_next_shard_and_one_that_was_cut_is_not_
     enter: Callable[..., PostgresqlNode], proxy: DoubtfulProxy
 ) -> None:
     node = enter("a", proxy.address)
-    node.prepare()
-    node.prepare()
+    for _ in range(2):
+        with node.look() as moment:
+            assert moment.scan(0, Space.RUN) == []
     with closing(taken(node, 0)) as store:
         put(store, 0, b"first", store.raise_fences(2))
-    node.prepare()
+    with node.look() as moment:
+        assert [key for key, _ in moment.scan(0, Space.RUN)] == [b"first"]
     proxy.cut_all(deaf=False)
     with closing(taken(node, 1)) as store:
         put(store, 2, b"second", store.raise_fences(5, first=2))
