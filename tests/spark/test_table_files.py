@@ -140,6 +140,24 @@ def test_files_belong_to_the_table_once_they_are_added_and_every_reader_sees_the
     assert changed.load(table.path).where("_change_type = 'insert'").count() == 4
 
 
+def test_which_writes_were_made_is_known_with_and_without_the_checksums_of_the_log(table: StoredTable) -> None:
+    table.add_files(written(table.path, rows([1])), application="a", version=7)
+    for _ in range(2):
+        assert (table.last_version_of("a"), table.last_version_of("b")) == (7, None)
+        assert table.has("a", 7)
+        assert not table.has("a", 8)
+        StoredTable(table.spark, table.path).add_files([], application="a", version=7)
+        for checksum in Path(table.path, "_delta_log").glob("*.crc"):
+            checksum.unlink()
+        _delta_log(table.spark).clearCache()
+    assert len(list(Path(table.path, "_delta_log").glob("*.json"))) == 2, "a write that was made is not made again"
+
+
+def _delta_log(spark: SparkSession) -> Any:
+    gateway: Any = spark.sparkContext._jvm
+    return gateway.org.apache.spark.sql.delta.DeltaLog
+
+
 def test_files_in_which_nothing_can_lie_are_not_opened(table: StoredTable) -> None:
     table.add_files(written(table.path, rows(range(100))), application="a", version=1)
     table.add_files(written(table.path, rows(range(100, 200), name="bob")), application="a", version=2)
