@@ -92,7 +92,7 @@ class BareParcels(Peer):
         head = self._heads.head(
             self._partition, 0, messages=table.num_rows, content_type=content_type, length=len(body)
         )
-        return head, body
+        return head, bytes(body)
 
     def publish(self, prepared: tuple[bytes, bytes]) -> None:
         for part in prepared:

@@ -22,7 +22,7 @@ from restante.spark.sessions.start import session
 from restante.spark.source.topic_frames import TopicSource, topic_frame
 from restante.spark.tables.folders import Folders
 from tests.kafka.broker import Broker
-from tests.spark.conftest import SMALL
+from tests.spark.small_spark import SMALL
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(900)]

@@ -196,7 +196,7 @@ def bodies(messages: Sequence[Message]) -> dict[str, bytes]:
     columns = table_of([msgspec.structs.replace(message, media_type="application/json") for message in messages])
     return {
         "application/json": json.dumps({"messages": sent}, indent=2, ensure_ascii=False).encode(),
-        "application/vnd.apache.arrow.stream": stream_bytes(columns),
+        "application/vnd.apache.arrow.stream": bytes(stream_bytes(columns)),
     }
 
 

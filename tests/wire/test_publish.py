@@ -21,7 +21,7 @@ from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
-from restante.model.publishing.few_or_many import few_or_many
+from restante.model.publishing.few_or_many import EncodedPublish, few_or_many
 from restante.model.publishing.message import Message, MessageColumns
 from restante.wire.frames import (
     FrameHeader,
@@ -39,7 +39,7 @@ from tests.wire.tables import ID, judged, taken_in
 NOW_MS = 1_900_000_000_000
 
 
-def encoded(sent: object) -> tuple[str, bytes]:
+def encoded(sent: object) -> EncodedPublish:
     return encode_publish(few_or_many(sent), random=lambda count: bytes(range(256))[:8] * (count // 8), now_ms=NOW_MS)
 
 
