@@ -91,13 +91,18 @@ class ThreadedNode(ServedHub):
 
     def be_out_of_reach(self, others: Sequence[ThreadedNode]) -> None:
         """Other nodes reach it no more; clients do, and the store."""
-        done = threading.Event()
         self.in_loop(self.node._peers.close)
+        self._wait_for_loop()
         for other in others:
             for shard in self.shards:
                 other.in_loop(partial(other.node.seats._cut, shard))
-            other.in_loop(done.set)
-            done.wait(30)
+            other._wait_for_loop()
+
+    def _wait_for_loop(self) -> None:
+        """Wait until its event loop has done what it was given."""
+        done = threading.Event()
+        self.in_loop(done.set)
+        assert done.wait(30)
 
     def in_loop(self, work: Callable[[], object]) -> None:
         assert self._loop is not None, "it runs"

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from restante.model.columns import media_types
 from restante.model.publishing.message import Message, text_of
-from restante.model.publishing.validation import check_bytes, check_count
+from restante.model.publishing.send_bounds import check_bytes, check_count
 
 T = TypeVar("T")
 _encoder = msgspec.json.Encoder()

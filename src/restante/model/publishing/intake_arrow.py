@@ -26,7 +26,8 @@ from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_values import is_value_type, json_documents
 from restante.model.publishing.message import NEVER
-from restante.model.publishing.validation import COLUMNS, READ_ONLY, Faults, check_bytes, check_count
+from restante.model.publishing.send_bounds import check_bytes, check_count
+from restante.model.publishing.validation import COLUMNS, READ_ONLY, Faults
 
 _TEXTS = "utf8, large_utf8, string_view or a dictionary of these"
 _FAR = 2**62

@@ -21,7 +21,8 @@ from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_ids import checked_ids
 from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, MessageColumns
-from restante.model.publishing.validation import Faults, check_bytes, check_count
+from restante.model.publishing.send_bounds import check_bytes, check_count
+from restante.model.publishing.validation import Faults
 
 _DEFAULT = "default"
 _SECOND = 1_000_000

@@ -15,7 +15,8 @@ from restante.errors import InvalidRequest
 from restante.limits import DATA_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.columns.arrow import Column
 from restante.model.publishing.intake_messages import encoded_value
-from restante.model.publishing.validation import Faults, check_bytes
+from restante.model.publishing.send_bounds import check_bytes
+from restante.model.publishing.validation import Faults
 
 _WEIGHTLESS_MAX = 2 * DATA_BYTES_MAX
 """The number of values of a send that may take no bytes in columns: each costs as much work as one that does."""

@@ -1,4 +1,4 @@
-"""Collecting what is wrong with the messages of a send, how large it may be, and which of its messages are sound."""
+"""Collecting what is wrong with the messages of a send, and which of them are sound."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from restante import limits
-from restante.errors import Fault, InvalidMessage, InvalidRequest, PartitionMismatch
+from restante.errors import Fault, InvalidMessage, PartitionMismatch
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import rule_field
@@ -39,16 +38,6 @@ _ORDER = {name: place for place, name in enumerate(FIELDS + READ_ONLY)}
 Detail = str | Callable[[int], str]
 _CONTENT = frozenset({"id", "recipient", "origin", "kind", "weight", "bundleable", "data"})
 """The fields that decide whether a message is the one that is stored: where one of these is faulty, nobody can tell."""
-
-
-def check_count(n: int) -> None:
-    if n > limits.SEND_MESSAGES_MAX:
-        raise InvalidRequest(f"{n} messages are too many for one send: at most {limits.SEND_MESSAGES_MAX} are allowed")
-
-
-def check_bytes(size: int) -> None:
-    if size > limits.SEND_BYTES_MAX:
-        raise InvalidRequest(f"{size} bytes are too much for one send: at most {limits.SEND_BYTES_MAX} are allowed")
 
 
 class Faults:
