@@ -106,6 +106,7 @@ _CHAT = tuple(
 )
 """Chats of several programs, beside the one of two people."""
 _VARIANTS = (
+    "batches/test_bound_machine.py::test_the_counts_of_a_batch_are_those_of_its_messages[sqlite]",
     "cli/test_batches_commands.py::test_control_c_leaves_and_the_batch_goes_on",
     "cli/test_batches_commands.py::test_items_go_through_a_pipe_on_a_folder_too",
     "cli/test_command_line.py::test_the_tour_runs_as_a_program_without_control_characters",
@@ -125,16 +126,21 @@ _VARIANTS = (
     "cli/test_tour.py::test_nothing_is_broken_in_mid_word_on_a_narrow_terminal",
     "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante; restante.connect().close()]",
     "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.aio; restante.aio.ProducerClient]",
+    "cluster/test_database_resharding.py::test_everything_goes_on_with_other_shards[1 3 2 1 4]",
     "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[files]",
     "crash/test_full.py::test_a_full_disk_loses_nothing_and_room_lets_the_hub_go_on[middling]",
     "examples/test_chat.py::test_control_c_ends_it_without_a_trace_and_says_where_to_go_on",
     "examples/test_chat.py::test_what_is_wrong_is_one_line[no hub]",
+    "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-numbers alone]",
+    "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-with ids]",
     "server/test_fuzz_arrow.py::test_no_damaged_arrow_ends_the_hub_or_grows_it[short]",
     "server/test_large_data.py::test_in_process_it_is_the_same_and_the_folder_is_sound",
     "server/test_large_data.py::test_it_is_pushed_and_sent_live",
     "server/test_live.py::test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills_its_queue",
     "server/test_live.py::test_who_sends_without_reading_the_answers_is_not_read_from_either",
     "server/test_protection.py::TestDraining::test_the_hub_ends_with_0_and_those_who_wait_are_answered[2]",
+    "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a generation is not checked]",
+    "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[what is pushed is not stored yet]",
 )
 """Tests that cost much, of rules that another test of `make test` tries: `docs/internals/testing.md` says which."""
 _VARIANT_CLASSES = ("stores/test_postgresql_shards.py::TestStoreOfSeveralShards::",)
