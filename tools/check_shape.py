@@ -37,6 +37,11 @@ INSIDE = "hub.core"
 OUTSIDE = ("cli", "client", "cluster", "console", "server", "spark")
 """Packages that ask a hub."""
 
+DECODERS = "decoders.py"
+"""The module that makes decoders, and says why nobody else does."""
+TYPED = frozenset({"Decoder", "convert"})
+"""The names of msgspec that lay a struct out; `decode` does when it is given a type."""
+
 
 class Piece(NamedTuple):
     """A function or a module: where it is and how long."""
@@ -101,11 +106,30 @@ def reached_into(paths: Sequence[Path]) -> list[str]:
     ]
 
 
+def decoders_made(path: Path) -> list[str]:
+    """Lines in which a decoder for a type is made with msgspec itself."""
+    if path.name == DECODERS:
+        return []
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_of_msgspec(node.func)]
+    return [f"{path.relative_to(SOURCE)}:{node.lineno}" for node in calls if _lays_out(node)]
+
+
+def _is_of_msgspec(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and ast.unparse(function).startswith("msgspec.")
+
+
+def _lays_out(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name in TYPED or (name == "decode" and any(keyword.arg == "type" for keyword in call.keywords))
+
+
 def main() -> int:
     paths = sorted(SOURCE.rglob("*.py"))
     wrong = [f"one name, several classes: {line}" for line in names_shared(paths)]
     wrong += [f"a file's name is a noun or a plain verb, no gerund: {line}" for line in gerunds(paths)]
     wrong += [f"ask the hub, and leave its core alone: {line}" for line in reached_into(paths)]
+    wrong += [f"decoders are made in {DECODERS}: {line}" for path in paths for line in decoders_made(path)]
     modules = [Piece(str(path.relative_to(ROOT)), len(path.read_text(encoding="utf-8").splitlines())) for path in paths]
     functions = [function for path in paths for function in functions_of(path)]
     folders = [

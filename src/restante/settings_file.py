@@ -16,6 +16,7 @@ from typing import Any, get_origin
 import msgspec
 
 from restante import limits
+from restante.decoders import converted
 from restante.errors import InvalidSettings
 from restante.settings import Settings, problem_with_name
 from restante.settings_rules import Section, problem_with, types_of
@@ -100,7 +101,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> LoadedSettings:
             "The settings have a problem:" if len(problems) == 1 else f"The settings have {len(problems)} problems:"
         )
         raise InvalidSettings("\n".join([heading, *problems]), problems=problems)
-    return LoadedSettings(msgspec.convert(draft.given, Settings), draft.places)
+    return LoadedSettings(converted(draft.given, Settings), draft.places)
 
 
 @dataclass(slots=True)

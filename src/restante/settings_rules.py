@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from restante.decoders import converted
 from restante.errors import InvalidSettings
 from restante.settings_texts import is_path
 
@@ -56,7 +57,7 @@ def problem_with(section: type[Section], name: str, value: object) -> str | None
     """The problem with a value for a setting, and what is allowed; nothing if it is right."""
     rule = section.rules[name]
     try:
-        right = rule.holds(msgspec.convert(value, types_of(section)[name]))
+        right = rule.holds(converted(value, types_of(section)[name]))
     except (msgspec.ValidationError, OverflowError):
         right = False
     return None if right else must_be(rule, value)

@@ -53,3 +53,10 @@ def test_a_class_name_means_one_thing_but_for_twins(source: Path) -> None:
 def test_the_length_of_a_function_has_its_docstring(source: Path) -> None:
     path = written(source, "a.py", 'def one() -> None:\n    """It does."""\n\n    return None\n')
     assert check_shape.functions_of(path) == [check_shape.Piece("a.py:1 one", 4)]
+
+
+def test_a_decoder_that_is_made_with_msgspec_itself_is_found(source: Path) -> None:
+    lines = ("msgspec.json.Decoder(Row)", "msgspec.msgpack.decode(b'', type=Row)", "msgspec.convert({}, Row)")
+    fine = ("msgspec.json.decode(b'')", "json_decoder(Row)", "kept: msgspec.json.Decoder[Row]")
+    path = written(source, "a.py", "\n".join((*lines, *fine)) + "\n")
+    assert check_shape.decoders_made(path) == ["a.py:1", "a.py:2", "a.py:3"]

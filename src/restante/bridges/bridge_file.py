@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from restante.bridges.in_rules import InRule, check_rules
+from restante.decoders import converted
 from restante.errors import InvalidRequest, InvalidSettings
 
 
@@ -39,7 +40,7 @@ class BridgeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def read_bridge_file(path: Path) -> BridgeFile:
     """The file, or the error that says what is wrong with it."""
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text()), BridgeFile)
+        found = converted(tomllib.loads(path.read_text()), BridgeFile)
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:

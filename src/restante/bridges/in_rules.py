@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 
 Pick = Callable[["RawRecord"], str]
@@ -129,7 +130,7 @@ def json_steps(path: str, leaf: Any) -> tuple[Any, int]:  # noqa: ANN401 - a typ
 def _json_picker(path: str) -> Pick:
     """Decodes what lies on the path alone: the rest of a value is passed over."""
     kind, depth = json_steps(path, msgspec.Raw)
-    decoder = msgspec.json.Decoder(kind)
+    decoder = json_decoder(kind)
 
     def pick(record: RawRecord) -> str:
         try:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from restante.backplanes.kafka_library import kafka_library
 from restante.bridges.out_forms import Encode
 from restante.bridges.out_records import OutRecords, text_bytes
+from restante.decoders import json_decoder
 from restante.model.columns.arrow import column_of, nulls_of, numbers_of, strings_of
 from restante.model.columns.properties import joined, json_texts
 from restante.model.feed.feed import PUBLISHED
@@ -110,7 +111,7 @@ def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[by
 
 def _is_erased(key: bytes | None, erasures: Erasures) -> bool:
     try:
-        recipient, number = msgspec.json.decode(key or b"", type=tuple[str, int])
+        recipient, number = json_decoder(tuple[str, int]).decode(key or b"")
     except msgspec.MsgspecError:
         return False  # somebody else's
     return number <= erasures.get(recipient, -1)

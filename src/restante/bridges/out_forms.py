@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_records import OutHeaders, OutRecords, text_bytes
+from restante.decoders import json_decoder
 from restante.errors import ExtraMissing, InvalidRequest
 from restante.model.columns.arrow import numbers_of
 from restante.model.feed.feed import PUBLISHED
@@ -70,14 +71,14 @@ def _binary_event(line: bytes) -> tuple[bytes, OutHeaders]:
     media_type = fields.pop("datacontenttype", None)
     attributes = {name: msgspec.json.decode(value) for name, value in fields.items()}
     told: OutHeaders = [(f"ce_{name}", _attribute(value)) for name, value in attributes.items()]
-    content_type = None if media_type is None else msgspec.json.decode(media_type, type=str)
+    content_type = None if media_type is None else json_decoder(str).decode(media_type)
     if content_type is not None:
         told.append(("content-type", content_type))
     if encoded is not None:
-        return msgspec.json.decode(encoded, type=bytes), told
+        return json_decoder(bytes).decode(encoded), told
     if content_type is not None and shape_of(content_type) == JSON_SHAPE:
         return bytes(data), told
-    return (msgspec.json.decode(data, type=str).encode() if bytes(data) else b""), told
+    return (json_decoder(str).decode(data).encode() if bytes(data) else b""), told
 
 
 def _attribute(value: object) -> str:
@@ -85,7 +86,7 @@ def _attribute(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_event_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_event_decoder = json_decoder(dict[str, msgspec.Raw])
 _ENCODERS: dict[OutForm, Encode] = {
     OutForm.JSON: _json,
     OutForm.CLOUDEVENTS: _events,

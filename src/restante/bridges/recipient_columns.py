@@ -11,6 +11,7 @@ import pyarrow as pa
 from restante.bridges.header_columns import HeaderColumns
 from restante.bridges.in_rules import json_steps, rule_parts
 from restante.bridges.topic_records import TopicRecords
+from restante.decoders import json_decoder
 from restante.model.columns.arrow import Column
 
 PickColumn = Callable[[TopicRecords, HeaderColumns], Column | None]
@@ -39,7 +40,7 @@ def key_column(records: TopicRecords) -> Column | None:
 def _json_column(path: str) -> PickColumn:
     """The column that lies on the path, decoded as texts or whole numbers; whatever else a value has is passed over."""
     kind, depth = json_steps(path, str | int)
-    decode, leaf = msgspec.json.Decoder(kind).decode, attrgetter(".".join(["found"] * depth))
+    decode, leaf = json_decoder(kind).decode, attrgetter(".".join(["found"] * depth))
 
     def pick(records: TopicRecords, _headers: HeaderColumns) -> Column | None:
         try:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from restante import calls
 from restante.calls.call import Answer, Call
 from restante.calls.groups import ResetPosition
+from restante.decoders import converted, json_decoder, packed_decoder
 from restante.errors import InvalidRequest, RestanteError
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import ActionStatus, PoisonPage
@@ -112,11 +113,11 @@ def decode_call(content: bytes) -> tuple[Call[Any], Grant]:
 
 def _call_of(kind: type[Call[Any]], content: msgspec.Raw) -> Call[Any]:
     if kind is ResetPosition:
-        return _reset_of(_decoder(_CarriedReset).decode(content))
+        return _reset_of(packed_decoder(_CarriedReset, _read).decode(content))
     if _SENT not in kind.__struct_fields__:
-        call: Call[Any] = _decoder(kind).decode(content)
+        call: Call[Any] = packed_decoder(kind, _read).decode(content)
         return call
-    fields = msgspec.structs.asdict(_decoder(_as_carried(kind)).decode(content))
+    fields = msgspec.structs.asdict(packed_decoder(_as_carried(kind), _read).decode(content))
     return kind(**{**fields, _SENT: EncodedPublish(*fields[_SENT])})
 
 
@@ -125,7 +126,7 @@ def _reset_of(carried: _CarriedReset) -> ResetPosition:
     if isinstance(carried.to, int):
         to = carried.to
     else:
-        to = Start(carried.to) if carried.to in _STARTS else msgspec.convert(carried.to, datetime)
+        to = Start(carried.to) if carried.to in _STARTS else converted(carried.to, datetime)
     return ResetPosition(carried.group, carried.partition, to)
 
 
@@ -149,9 +150,9 @@ def encode_answer(answer: object) -> bytes:
 def decode_answer(call: Call[Answer], content: bytes) -> Answer:
     kind = answer_type(type(call))
     if kind is NextAnswer:
-        found: Answer = _next_of(_decoder(_CarriedNext).decode(content))
+        found: Answer = _next_of(packed_decoder(_CarriedNext, _read).decode(content))
         return found
-    answer: Answer = (_json_decoder(kind) if kind in _AS_JSON else _decoder(kind)).decode(content)
+    answer: Answer = (json_decoder(kind) if kind in _AS_JSON else packed_decoder(kind, _read)).decode(content)
     return answer
 
 
@@ -162,7 +163,7 @@ def _carried_next(answer: NextAnswer) -> _CarriedNext:
 
 def _next_of(carried: _CarriedNext) -> Any:  # noqa: ANN401 - what a call answers that says so
     pages = [NextPage(**msgspec.structs.asdict(page)) for page in carried.pages]
-    few = _json_decoder(tuple[FewPage, ...]).decode(carried.few) if carried.few else ()
+    few = json_decoder(tuple[FewPage, ...]).decode(carried.few) if carried.few else ()
     return NextAnswer(pages=tuple(pages), few=few, now=carried.now)
 
 
@@ -171,7 +172,7 @@ def encode_error(error: RestanteError) -> bytes:
 
 
 def decode_error(content: bytes) -> RestanteError:
-    return error_of(msgspec.msgpack.decode(content, type=dict[str, Any]))
+    return error_of(packed_decoder(dict[str, Any]).decode(content))
 
 
 @cache
@@ -209,16 +210,6 @@ def _read(kind: type, value: object) -> object:
     raise NotImplementedError(f"{kind} cannot be carried")
 
 
-@cache
-def _json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a type
-    return msgspec.json.Decoder(kind)
-
-
-@cache
-def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:  # noqa: ANN401 - a type, or a union of some
-    return msgspec.msgpack.Decoder(kind, dec_hook=_read)
-
-
 @lru_cache(_GRANTS_REMEMBERED)
 def _grant_bytes(caller: Grant) -> bytes:
     return _encoder.encode(None if caller == EVERYTHING else caller)
@@ -230,5 +221,5 @@ def _grant(content: bytes) -> Grant:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_written)
-_carried = msgspec.msgpack.Decoder(_Carried)
-_grants = msgspec.msgpack.Decoder(Grant | None)
+_carried = packed_decoder(_Carried)
+_grants = packed_decoder(Grant | None)

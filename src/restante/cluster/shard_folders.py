@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.errors import DataDamaged, InvalidRequest
 from restante.model.shards.ranges import Ranges, even_ranges
 from restante.stores.sqlite.data_folder import FILE_MODE, JOINED, SEVERAL, make_folder, require_own
@@ -84,7 +85,7 @@ def read_table(folder: Path) -> ShardTable | None:
     except FileNotFoundError:
         return None
     try:
-        return msgspec.json.decode(content, type=ShardTable)
+        return json_decoder(ShardTable).decode(content)
     except msgspec.MsgspecError as error:
         raise DataDamaged(f"{folder / SEVERAL} cannot be read ({error}). Restore it from a backup.") from error
 

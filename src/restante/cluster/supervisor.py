@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from restante.cluster.shard_folders import ShardTable, note_failure, shard_folder
+from restante.decoders import packed_decoder
 from restante.errors import Unavailable
 from restante.settings import Settings
 
@@ -59,7 +60,7 @@ def encode_order(order: ChildOrder) -> bytes:
 def read_order(read: Callable[[int], bytes]) -> ChildOrder:
     """The order, from the pipe."""
     length = int.from_bytes(read(_ORDER_LENGTH_BYTES), "big")
-    return msgspec.msgpack.decode(read(length), type=ChildOrder)
+    return packed_decoder(ChildOrder).decode(read(length))
 
 
 class Child:

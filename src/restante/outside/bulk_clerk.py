@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.limits import MIB
 from restante.model.publishing.bulk_parcel import BulkParcel, PackedParcel, unpacked
 from restante.model.storage.changes import Buffer
@@ -28,7 +29,7 @@ _KEPT_BYTES = 16 * MIB
 """The bytes of memory that are kept for the next body."""
 _FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(PackedParcel)
+_decoder = packed_decoder(PackedParcel)
 
 
 class BulkTask(msgspec.Struct, frozen=True, array_like=True):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
+from restante.decoders import packed_decoder
 from restante.errors import RestanteError
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import arrive, group, mailbags, places
@@ -24,7 +25,7 @@ from restante.wire.incoming.incoming_arrow import decode_arrow
 _NICENESS = 5
 _FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 _PARTS_PER_WRITE = 1000
-_decoder = msgspec.msgpack.Decoder(BulkTask)
+_decoder = packed_decoder(BulkTask)
 _FAILED = ANSWER.pack(0, 0)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.storage.changes import Buffer
 from restante.model.storage.joined import joined
@@ -25,7 +26,7 @@ _WORTH_PAGES = 4
 _WORTH_BODIES = 4
 MODULE = "restante.outside.clerk_process"
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ClerkAnswer)
+_decoder = packed_decoder(ClerkAnswer)
 
 
 class FilingClerk:

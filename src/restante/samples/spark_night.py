@@ -19,6 +19,7 @@ import msgspec
 from pyspark.sql import functions as f
 
 from restante.client.surface.surface import Bundle, Hub
+from restante.decoders import json_decoder
 from restante.samples.night_steps import Advance, PlotPoint, SettledNight, Step, Watch, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
 from restante.samples.sample_night import night_name
@@ -233,7 +234,7 @@ class _Actors:
 
 
 def _documents(bundle: Bundle) -> list[Document]:
-    return [msgspec.json.decode(data or b"", type=Document) for data in bundle.raw_table.column("data").to_pylist()]
+    return [json_decoder(Document).decode(data or b"") for data in bundle.raw_table.column("data").to_pylist()]
 
 
 def faults(documents: Sequence[Document]) -> Iterator[str]:

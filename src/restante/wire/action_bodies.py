@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from restante.calls.actions import ReportEach, ReportOutcomes
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import ACTIONS_AT_ONCE_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, OUTCOMES_AT_ONCE_MAX
 from restante.model.actions.wanted_action import WantedAction
@@ -87,10 +88,10 @@ class JointOutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ]
 
 
-_action_decoder = msgspec.json.Decoder(ActionBody)
-_actions_decoder = msgspec.json.Decoder(ActionsBody)
-_outcomes_decoder = msgspec.json.Decoder(OutcomesBody)
-_joint_decoder = msgspec.json.Decoder(JointOutcomesBody)
+_action_decoder = json_decoder(ActionBody)
+_actions_decoder = json_decoder(ActionsBody)
+_outcomes_decoder = json_decoder(OutcomesBody)
+_joint_decoder = json_decoder(JointOutcomesBody)
 _encoder = msgspec.json.Encoder()
 
 

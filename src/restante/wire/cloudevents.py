@@ -8,6 +8,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
+from restante.decoders import converted
+
 SPECVERSION = "1.0"
 ORIGINAL_ID = "ceid"
 """The property that keeps the id of an event whose id is no UUID."""
@@ -45,6 +47,6 @@ def id_of_event(source: str, event_id: str) -> str:
 def is_time(text: str) -> bool:
     """Whether it is a time of RFC 3339, with its zone."""
     try:
-        return msgspec.convert(text, datetime).utcoffset() is not None
+        return converted(text, datetime).utcoffset() is not None
     except msgspec.ValidationError:
         return False

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, Raw, UnsetType
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
 from restante.model.backplane.accept import Accept
@@ -56,8 +57,8 @@ class _TextFrame(FrameHeader, frozen=True, kw_only=True, omit_defaults=True, for
     messages: Raw
 
 
-_header_decoder = msgspec.json.Decoder(FrameHeader)
-_text_decoder = msgspec.json.Decoder(_TextFrame)
+_header_decoder = json_decoder(FrameHeader)
+_text_decoder = json_decoder(_TextFrame)
 _encoder = msgspec.json.Encoder()
 
 
@@ -82,7 +83,7 @@ class _Numbered(msgspec.Struct, frozen=True):
     number: int
 
 
-_number_decoder = msgspec.json.Decoder(_Numbered)
+_number_decoder = json_decoder(_Numbered)
 
 
 def number_of(frame: str | Body) -> int | None:

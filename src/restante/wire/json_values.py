@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX
 
@@ -13,7 +14,7 @@ Body = bytes | bytearray | memoryview
 """A body as a server has it."""
 
 _Value = TypeVar("_Value")
-_array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_array_decoder = json_decoder(list[msgspec.Raw])
 _COMMAS_MAX = 4 * SEND_MESSAGES_MAX
 
 

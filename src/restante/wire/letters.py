@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.mailboxes.few_rows import StoredLetter
 
 _ID_BYTES = 16
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(tuple[StoredLetter, ...])
+_decoder = packed_decoder(tuple[StoredLetter, ...])
 
 
 def encode_letters(letters: Sequence[StoredLetter]) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.model.columns import media_types
 from restante.model.publishing.message import Message, State, text_of
@@ -139,8 +140,8 @@ class Disconnect(_Frame, frozen=True, tag="disconnect", gc=False):
 
 
 HubFrame = Connected | Pushed | Echo | SendAccepted | Fate | Collected | Disconnect
-_hub_frames: msgspec.json.Decoder[HubFrame] = msgspec.json.Decoder(HubFrame)
-_tagged = msgspec.json.Decoder(dict[str, Any])
+_hub_frames: msgspec.json.Decoder[HubFrame] = json_decoder(HubFrame)
+_tagged = json_decoder(dict[str, Any])
 
 
 def decode_hub_frame(frame: str | bytes | bytearray | memoryview) -> HubFrame | Mapping[str, Any] | None:
@@ -202,7 +203,7 @@ class Collect(msgspec.Struct, frozen=True, tag_field="type", tag="collected", fo
     sequence_number: int
 
 
-_client_frames: msgspec.json.Decoder[Send | Collect] = msgspec.json.Decoder(Send | Collect)
+_client_frames: msgspec.json.Decoder[Send | Collect] = json_decoder(Send | Collect)
 
 
 def decode_client_frame(frame: str) -> Send | Collect:

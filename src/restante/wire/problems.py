@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from restante.decoders import converted
 from restante.errors import Fault, FaultyMessages, Internal, InvalidRequest, RestanteError, Unavailable
 from restante.limits import FAULTS_SHOWN_MAX
 
@@ -187,13 +188,13 @@ def _value(name: str, value: object) -> object:
     """Times are times again, by the names that they have everywhere."""
     if name.endswith("_at") and isinstance(value, str):
         with suppress(msgspec.ValidationError):
-            return msgspec.convert(value, datetime)
+            return converted(value, datetime)
     return value
 
 
 def _faults(errors: object) -> tuple[Fault, ...]:
     try:
-        return tuple(msgspec.convert(errors or [], _FAULTS))
+        return tuple(converted(errors or [], _FAULTS))
     except msgspec.ValidationError:
         return ()
 

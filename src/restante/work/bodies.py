@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
+from restante.decoders import new_json_decoder
+
 NULL = b"null"
 
 
@@ -41,7 +43,7 @@ class BodyType:
         )
         self.model = _model_in(annotation)
         """The class of pydantic that it is, if it is one."""
-        self._decoder = None if self.model is not None else msgspec.json.Decoder(annotation)
+        self._decoder = None if self.model is not None else new_json_decoder(annotation)
 
     def decode(self, data: bytes) -> Any:  # noqa: ANN401 - of the handler's own type
         """The body as the handler takes it."""

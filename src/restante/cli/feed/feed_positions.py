@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from restante.cli.shared.new_files import new_file
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 
 
@@ -37,7 +38,7 @@ class Positions:
 
 def _read(path: Path) -> dict[int, int]:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        kept = json_decoder(_Kept).decode(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (msgspec.MsgspecError, ValueError) as error:

@@ -11,6 +11,7 @@ from restante.cli.shared.exits import NOT_QUITE_WELL, WRONG
 from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, Token
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.output import listing, output, print_answer
+from restante.decoders import json_decoder
 from restante.model.figures import clock_time
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _asked(hub: str, token: str | None, *, history: bool) -> HealthAnswer:
     with told_failures(address, "health"), asked(address, f"/v1/health{'?history=true' if history else ''}") as answer:
         body = answer.read()
     try:
-        return msgspec.json.decode(body, type=HealthAnswer)
+        return json_decoder(HealthAnswer).decode(body)
     except msgspec.DecodeError as error:
         raise Unavailable(f"What {address.url} answered is no health of a hub. Is another program there?") from error
 

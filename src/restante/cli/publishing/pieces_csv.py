@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from restante.cli.publishing.pieces import LEAVE_OUT, FilePiece, FileReading, Pieces
+from restante.decoders import json_decoder
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.figures import counted
@@ -127,7 +128,7 @@ def _converted(name: str, cell: str, line: int) -> Any:  # noqa: ANN401  # whate
 
 
 def _properties(cell: str) -> dict[str, str]:
-    return msgspec.json.decode(cell, type=dict[str, str])
+    return json_decoder(dict[str, str]).decode(cell)
 
 
 _CONVERSIONS: dict[str, tuple[Callable[[str], Any], str]] = {

@@ -9,6 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from restante.cli.publishing.pieces import FilePiece, FileReading, Pieces, told
+from restante.decoders import json_decoder
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.publishing.message import Message
@@ -16,7 +17,7 @@ from restante.model.publishing.validation import READ_ONLY
 from restante.wire.incoming.incoming_json import decode_json
 from restante.wire.incoming.shapes import sound
 
-_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_object_decoder = json_decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from restante.cli.publishing.send_options import (
@@ -345,7 +346,6 @@ def _time_of(text: str | None) -> datetime | None:
 
 
 def _json_value(text: str) -> object:
-    import msgspec
 
     try:
         return msgspec.json.decode(text)

@@ -12,6 +12,7 @@ import msgspec
 
 from restante.client.transport.address import HubAddress
 from restante.client.transport.unreachable import unreachable
+from restante.decoders import json_decoder
 from restante.errors import RestanteError, Unavailable
 from restante.wire.problems import error_of
 
@@ -44,6 +45,6 @@ def asked(address: HubAddress, target: str) -> http.client.HTTPResponse:
 def _told(error: urllib.error.HTTPError) -> RestanteError:
     with error:
         try:
-            return error_of(msgspec.json.decode(error.read(_PROBLEM_BYTES_MAX), type=dict[str, object]))
+            return error_of(json_decoder(dict[str, object]).decode(error.read(_PROBLEM_BYTES_MAX)))
         except msgspec.MsgspecError:
             return Unavailable(f"{error.url} answered {error.code} {error.reason}. Is a hub there?")

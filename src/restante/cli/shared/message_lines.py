@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 import pyarrow as pa
 
+from restante.decoders import json_decoder
 from restante.limits import ANSWER_ROWS_MAX
 from restante.wire.json_values import compact
 from restante.wire.outgoing.outgoing import messages_json
@@ -17,8 +18,8 @@ class _Changes(msgspec.Struct):
     changes: list[msgspec.Raw]
 
 
-_array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_changes_decoder = msgspec.json.Decoder(_Changes)
+_array_decoder = json_decoder(list[msgspec.Raw])
+_changes_decoder = json_decoder(_Changes)
 
 
 def message_lines(table: pa.Table) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ import msgspec
 
 from restante.client.transport.address import HubAddress, address_of
 from restante.client.transport.exchange import Failure, HttpRequest, Reply, Response
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import SENDS_BYTES_TARGET
 from restante.model.shards.node_answers import NodeMap, NodeState, ShardState
@@ -64,8 +65,8 @@ class _Sends(msgspec.Struct):
     sends: list[_Addresses]
 
 
-_decoder = msgspec.json.Decoder(_Addresses)
-_sends_decoder = msgspec.json.Decoder(_Sends)
+_decoder = json_decoder(_Addresses)
+_sends_decoder = json_decoder(_Sends)
 
 
 class HubPlaces:
@@ -153,7 +154,7 @@ class HubPlaces:
                 self._look_at = self._clock() + _NEVER_SECONDS  # A hub that has no map, or not for this token.
             return
         try:
-            self._use(msgspec.json.decode(reply.body, type=NodeMap))
+            self._use(json_decoder(NodeMap).decode(reply.body))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._look_at = self._clock() + _NEVER_SECONDS
 
@@ -221,7 +222,7 @@ class HubPlaces:
     def _elsewhere(self, reply: Response) -> None:
         self._look_soon()
         try:
-            said = msgspec.json.decode(reply.body, type=_Problem)
+            said = json_decoder(_Problem).decode(reply.body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         owner = self._usable(said.owner)

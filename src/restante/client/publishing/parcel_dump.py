@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from restante.decoders import packed_decoder
 from restante.errors import InvalidRequest
 from restante.limits import LARGE_DATA_BYTES_MAX, PARCEL_BYTES_MAX
 from restante.model.columns.texts import Texts
@@ -58,7 +59,7 @@ def loaded(content: bytes) -> tuple[Dumped, pa.Table]:
     """The parcel that was dumped, and its messages."""
     kept = _opened(content)
     try:
-        parcel = msgspec.msgpack.decode(kept, type=Dumped)
+        parcel = packed_decoder(Dumped).decode(kept)
         with pa.ipc.open_stream(pa.py_buffer(parcel.stream)) as reader:
             table = reader.read_all()
         table.validate(full=True)
@@ -100,7 +101,7 @@ def _opened(content: bytes) -> bytes:
     if not isinstance(content, bytes | bytearray | memoryview):
         raise InvalidRequest(f"A parcel is loaded from bytes, not {type(content).__name__}.")
     try:
-        envelope = msgspec.msgpack.decode(content, type=_Envelope)
+        envelope = packed_decoder(_Envelope).decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _unreadable("this is no dumped parcel, or only a part of one") from error
     if envelope.kind != _KIND:

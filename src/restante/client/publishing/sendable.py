@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from restante.client.publishing.frame_columns import frame_columns
+from restante.decoders import converted
 from restante.errors import InvalidRequest
 from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.message import Message
@@ -199,7 +200,7 @@ def _unpacked(shaped: Shaped, value: object) -> bytes:
 
 def _time(shaped: Shaped, name: str, value: str) -> datetime | None:
     try:
-        return msgspec.convert(value, datetime)
+        return converted(value, datetime)
     except msgspec.ValidationError as error:
         shaped.fault(name, f"{name} must be a time like 2030-01-31T12:00:00Z: {error}")
         return None

@@ -18,6 +18,7 @@ from restante.client.transport.http_answers import carried_out, expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
 from restante.client.transport.unreachable import unreachable
+from restante.decoders import json_decoder
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown
 from restante.limits import PARTITIONS_MAX, SEND_BYTES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, made_ids
@@ -130,8 +131,8 @@ class _Problem(msgspec.Struct, frozen=True):
     detail: str = "and gave no reason"
 
 
-_answers = msgspec.json.Decoder(_Answer)
-_problems = msgspec.json.Decoder(_Problem)
+_answers = json_decoder(_Answer)
+_problems = json_decoder(_Problem)
 _HEADERS = {"content-type": PROBLEM}
 
 

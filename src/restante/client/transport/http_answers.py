@@ -9,6 +9,7 @@ import msgspec
 
 from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Response
+from restante.decoders import json_decoder
 from restante.errors import (
     Forbidden,
     InvalidClientState,
@@ -60,7 +61,7 @@ def expect(response: Response, address: HubAddress, *statuses: int) -> Response:
 def value_of(response: Response, kind: type[T], address: HubAddress) -> T:
     """A JSON answer."""
     try:
-        return msgspec.json.decode(response.body, type=kind)
+        return json_decoder(kind).decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise unreadable(address, str(error)) from error
 
@@ -78,7 +79,7 @@ def carried_out(response: Response, address: HubAddress, status: int, kind: type
 def check_state(response: Response, address: HubAddress) -> None:
     """Raise `InvalidClientState` if the answer to a link lacks the producer's state: asking again would not help."""
     try:
-        answer = msgspec.json.decode(response.body, type=dict[str, Any]) if response.status == 201 else None
+        answer = json_decoder(dict[str, Any]).decode(response.body) if response.status == 201 else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return  # not the answer of a hub
     missing = [name for name in _STATE if answer is not None and answer.get(name) is None]
@@ -98,7 +99,7 @@ def error_of_response(response: Response, address: HubAddress) -> RestanteError:
     """The error that the hub named; or an error that says that no hub answered."""
     if is_problem(response):
         try:
-            return error_of(msgspec.json.decode(response.body, type=dict[str, Any]))
+            return error_of(json_decoder(dict[str, Any]).decode(response.body))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             return unreadable(address, str(error))
     if response.status in _DOORS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.decoders import json_decoder
+
 
 class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
     """Where a node is, what it speaks, and how much its shards have to do."""
@@ -25,7 +27,7 @@ class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
     """Commits a second of its shards, of those that it has had for a while."""
 
 
-_decoder = msgspec.json.Decoder(NodeAbout)
+_decoder = json_decoder(NodeAbout)
 
 
 def encode_about(about: NodeAbout) -> bytes:

@@ -18,6 +18,7 @@ from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Failure
 from restante.client.transport.http import configured
 from restante.console.web.exchanges import Event, Receive, Scope, Send
+from restante.decoders import json_decoder
 from restante.errors import RestanteError, Unavailable
 from restante.limits import CONSOLE_ANSWER_BYTES_MAX, CONSOLE_HUB_SECONDS
 from restante.wire.problems import error_of
@@ -172,7 +173,7 @@ class HubAsker:
     async def get(self, kind: type[T], *segments: str, **query: object) -> T:
         """The answer of a route, as a value of this type."""
         answer = await self._asked("GET", _target(segments, query))
-        return msgspec.json.decode(answer.body, type=kind)
+        return json_decoder(kind).decode(answer.body)
 
     async def maybe(self, kind: type[T], *segments: str, **query: object) -> T | None:
         """The same; None where the visitor may not look, or the hub has no such route."""
@@ -209,6 +210,6 @@ def _text(value: object) -> str:
 
 def _refusal(answer: HubAnswer) -> RestanteError:
     try:
-        return error_of(msgspec.json.decode(answer.body, type=dict[str, object]))
+        return error_of(json_decoder(dict[str, object]).decode(answer.body))
     except msgspec.MsgspecError:
         return Unavailable(f"The address of the hub answered {answer.status}. Is a hub there?")

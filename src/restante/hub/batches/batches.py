@@ -13,6 +13,7 @@ import numpy as np
 
 from restante import limits
 from restante.calls.batches import ListBatches, ListPendingItems, OpenBatch
+from restante.decoders import packed_decoder
 from restante.errors import BatchKeyUsed, BatchUnknown, InvalidRequest, OutcomeUnknown
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batch_counts import (
@@ -249,7 +250,7 @@ def _plan_add(
 
 
 def _added_before(value: bytes, number: int) -> ItemGroups:
-    begin, added = msgspec.msgpack.decode(value, type=tuple[int, int])
+    begin, added = packed_decoder(tuple[int, int]).decode(value)
     if added != number:
         raise InvalidRequest(f"This request_id was used before, to add {added:,} items and not {number:,}.")
     return _groups(begin, added)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_actions import examine_actions
 from restante.hub.doctor.doctor_batches import examine_batches
@@ -154,7 +155,7 @@ def _read_counters(case: Case) -> None:
     value = case.store.get(case.partition, Space.PARTITION, PARTITION_KEY)
     with case.guard("counters"):
         if value is not None:
-            row = msgspec.msgpack.decode(value, type=PartitionRow)
+            row = packed_decoder(PartitionRow).decode(value)
             case.counters = row
             if not (0 <= row.visible < _NUMBER_MAX and 0 <= row.forgotten <= row.visible and row.next_blob >= 1):
                 raise DataDamaged(f"They cannot be: {row}.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import IntegerColumns, Mailboxes, digest, entries, examine_entries
@@ -139,7 +139,7 @@ def examine_notices(case: Case) -> None:
     """The outbox, and what stays of erased messages."""
 
     def notice(key: bytes, value: bytes) -> None:
-        msgspec.msgpack.decode(value, type=NoticeRow)
+        packed_decoder(NoticeRow).decode(value)
         _number(case, key)
 
     def erased(key: bytes, value: bytes) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import msgspec
 import xxhash
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
@@ -26,7 +26,7 @@ def examine_contents(case: Case, step: Step) -> list[int]:
     named: list[int] = []
 
     def examine(key: bytes, value: bytes) -> None:
-        row = msgspec.msgpack.decode(value, type=ContentRow)
+        row = packed_decoder(ContentRow).decode(value)
         named.extend(row.blobs)
         bundle = case.store.get(case.partition, Space.BUNDLE, key)
         if bundle is None or decode_bundle(bundle).inline:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
@@ -21,7 +20,7 @@ _DIGEST_BYTES = 16
 
 def examine_producers(case: Case) -> None:
     def producer(key: bytes, value: bytes) -> None:
-        row = msgspec.msgpack.decode(value, type=ProducerRow)
+        row = packed_decoder(ProducerRow).decode(value)
         if len(key_owner(key)) not in (0, OWNER_BYTES) or key_number(key) > limits.PRODUCER_GROUP_MAX:
             raise DataDamaged("Its key is no producer group.")
         for fault in _faults(row, case.counters.visible):

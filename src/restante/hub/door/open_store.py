@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
+from restante.decoders import packed_decoder
 from restante.hub.door.opening_rows import BlobsAhead, is_unused, opening_rows
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
@@ -126,7 +125,7 @@ def named_blobs(store: StoreReader, partition: Partition) -> list[int]:
     rows = [decode_run(value) for _, value in store.scan(partition.number, Space.RUN)]
     named = [segment.blob for row in rows for segment in row.segments]
     for _, value in store.scan(partition.number, Space.CONTENT):
-        named.extend(msgspec.msgpack.decode(value, type=ContentRow).blobs)
+        named.extend(packed_decoder(ContentRow).decode(value).blobs)
     for _, value in store.scan(partition.number, Space.IDENTITIES):
         named.extend(blob.number for blob in blobs_of(partition.number, value))
     return named

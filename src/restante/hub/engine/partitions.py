@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, FormatUnsupported, NotOwner
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.row_reads import read_front
@@ -249,7 +250,7 @@ def load_deed(store: StoreReader) -> Deed | None:
     value = store.get(0, Space.META, DEED_KEY)
     if value is None:
         return None
-    version = msgspec.msgpack.decode(value, type=tuple[int, ...])[0]
+    version = packed_decoder(tuple[int, ...]).decode(value)[0]
     if not 1 <= version <= FORMAT_VERSION:
         raise FormatUnsupported(
             f"The data has format version {version}; this program knows formats up to {FORMAT_VERSION}. Use the version "
@@ -257,7 +258,7 @@ def load_deed(store: StoreReader) -> Deed | None:
             found=version,
             known=FORMAT_VERSION,
         )
-    return msgspec.msgpack.decode(value, type=Deed)
+    return packed_decoder(Deed).decode(value)
 
 
 def create_deed(store: Store, partition_count: int, key: int, fence: int) -> Deed:
@@ -277,7 +278,7 @@ def load_partition(store: StoreReader, rows: StoreReader, number: int, fronts: F
     partition = Partition(number, fronts)
     value = rows.get(number, Space.PARTITION, PARTITION_KEY)
     if value is not None:
-        partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
+        partition.counters = packed_decoder(PartitionRow).decode(value)
         partition.next_blob = partition.counters.next_blob
     runs = sorted((decode_run(value) for _, value in rows.scan(number, Space.RUN)), key=lambda row: row.first)
     visible = [row for row in runs if row.state is RunState.VISIBLE]

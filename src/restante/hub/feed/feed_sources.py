@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
-
+from restante.decoders import packed_decoder
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow, load_run
 from restante.hub.feed.feed_memory import FeedMemory
@@ -49,7 +48,7 @@ def feed_gone(core: Core, partition: Partition) -> int:
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
     if value is None:
         return partition.counters.feed_gone
-    return max(partition.counters.feed_gone, msgspec.msgpack.decode(value, type=PartitionRow).feed_gone)
+    return max(partition.counters.feed_gone, packed_decoder(PartitionRow).decode(value).feed_gone)
 
 
 Source = tuple[Run | RunRow, int, int]

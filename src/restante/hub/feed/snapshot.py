@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import InvalidRequest, PositionGone, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow
@@ -127,7 +127,7 @@ def _check_kept(core: Core, partition: Partition, position: int) -> None:
 def _erasures(core: Core, partition: Partition) -> int:
     """How many recipients were erased, as committed. A page beside which a recipient was erased is read again: it may have seen half of it."""
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
-    return 0 if value is None else msgspec.msgpack.decode(value, type=PartitionRow).erasures
+    return 0 if value is None else packed_decoder(PartitionRow).decode(value).erasures
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from restante import limits
 from restante.calls.groups import ReadNext
+from restante.decoders import json_decoder
 from restante.hub.action_rows.action_memory import ActionMemory, HandedAction
 from restante.hub.action_rows.recent_actions import RecentAction
 from restante.hub.engine.core import Core, uuid_text
@@ -27,7 +28,7 @@ from restante.model.mailboxes.answers import moment
 from restante.model.publishing.message import HEALTH_ORIGIN, NEVER
 from restante.model.storage.rows import BUNDLEABLE
 
-_properties_decoder = msgspec.json.Decoder(dict[str, str])
+_properties_decoder = json_decoder(dict[str, str])
 
 
 def look_few(core: Core, call: ReadNext) -> NextAnswer | None:

@@ -13,6 +13,7 @@ import msgspec
 import xxhash
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, OriginDidNotDeliver, RestanteError
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.plan import RequestDraft
@@ -39,7 +40,7 @@ def content_of(core: Core, address: MailboxAddress, bundle: OpenedBundle) -> Con
     key = bundle_key(address.hash, address.recipient, bundle.bundle_id)
     value = core.store.get(address.partition, Space.CONTENT, key)
     if value is not None:
-        return _read(core, address.partition, msgspec.msgpack.decode(value, type=ContentRow))
+        return _read(core, address.partition, packed_decoder(ContentRow).decode(value))
     content = _ask(core, address, bundle, key)
     core.commit(lambda draft: _keep(draft, address, key, content))
     return content

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import RestanteError
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.plan import RequestDraft
@@ -90,7 +91,7 @@ def _deliver_partition(core: Core, pacing: Pacing, partition: int) -> int:
     taken, after = 0, b""
     while not core.closing.is_set() and (entries := core.store.scan(partition, Space.OUTBOX, start=after, limit=_PAGE)):
         for key, value in entries:
-            notice = msgspec.msgpack.decode(value, type=NoticeRow)
+            notice = packed_decoder(NoticeRow).decode(value)
             if core.closing.is_set() or not pacing.is_due(notice.bundle.origin):
                 continue
             told = _tell(core, partition, notice)

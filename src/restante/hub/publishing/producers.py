@@ -16,6 +16,7 @@ from itertools import islice
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import (
     DataDamaged,
     InvalidClientState,
@@ -48,7 +49,7 @@ _LOOK_EVERY = 3_600 * 1_000_000
 _NOTHING = Receipt(accepted=0, duplicates=0, partitions=())
 _OWNER = re.compile(rf"[0-9a-f]{{{2 * OWNER_BYTES}}}")
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ProducerRow)
+_decoder = packed_decoder(ProducerRow)
 
 
 @dataclass(slots=True)

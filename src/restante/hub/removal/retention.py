@@ -13,6 +13,7 @@ from itertools import takewhile
 import msgspec
 import numpy as np
 
+from restante.decoders import packed_decoder
 from restante.hub.action_rows.settled_rows import forget_actions
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import is_damaged
@@ -113,7 +114,7 @@ def drop_bundle(core: Core, draft: RequestDraft, partition: int, key: bytes) -> 
     draft.delete(partition, Space.BUNDLE, key)
     content = draft.get(partition, Space.CONTENT, key)
     if content is not None:
-        row = msgspec.msgpack.decode(content, type=ContentRow)
+        row = packed_decoder(ContentRow).decode(content)
         blobs = [BlobKey(partition, blob) for blob in row.blobs]
         draft.applies.append(lambda: core.pins.bury(blobs))
         draft.delete(partition, Space.CONTENT, key)

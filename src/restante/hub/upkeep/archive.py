@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.errors import DataDamaged, FormatUnsupported
 
 ARCHIVE_FORMAT = 1
@@ -120,7 +121,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 def decode_manifest(content: bytes) -> Manifest:
     """The manifest of a backup whose seal was verified; a manifest of a newer format may be anything but must tell so."""
     try:
-        version = msgspec.json.decode(content, type=_Version).format
+        version = json_decoder(_Version).decode(content).format
         if version > JOINT_FORMAT:
             raise FormatUnsupported(
                 f"The backup has format {version}; this version of Restante knows formats up to {JOINT_FORMAT}. "
@@ -128,7 +129,7 @@ def decode_manifest(content: bytes) -> Manifest:
                 found=version,
                 known=JOINT_FORMAT,
             )
-        return msgspec.json.decode(content, type=Manifest)
+        return json_decoder(Manifest).decode(content)
     except msgspec.MsgspecError as error:
         raise DataDamaged(f"The backup's manifest makes no sense: {error}.") from error
 

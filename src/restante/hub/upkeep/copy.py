@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.errors import InvalidRequest
 from restante.hub.engine.partitions import DEED_KEY, FORMAT_VERSION, Deed, load_deed, put_deed
 from restante.limits import MIB
@@ -96,7 +97,7 @@ def _require_new(source: StoreReader, target: Store, deed: Deed) -> None:
 def _partitions_of(target: Store) -> int | None:
     """How many partitions somebody has made in it, be it that a copy into it was cut short."""
     value = target.get(0, Space.META, DEED_KEY)
-    return None if value is None else msgspec.msgpack.decode(value, type=Deed).partition_count
+    return None if value is None else packed_decoder(Deed).decode(value).partition_count
 
 
 def _found(target: Store, deed: Deed, fence: int) -> None:

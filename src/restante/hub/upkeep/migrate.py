@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.hub.engine.partitions import (
     FORMAT_VERSION,
     PARTITION_KEY,
@@ -79,7 +80,7 @@ def _to_consignments(store: Store, deed: Deed, changes: Changes) -> None:
     for number in range(deed.partition_count):
         value = store.get(number, Space.PARTITION, PARTITION_KEY)
         if value is not None:
-            row = msgspec.msgpack.decode(value, type=PartitionRow)
+            row = packed_decoder(PartitionRow).decode(value)
             row = msgspec.structs.replace(row, feed_gone=row.visible)
             changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(row))
             changes.fences[number] = fence

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from restante.decoders import json_decoder
 from restante.model.publishing.message import ACTION_KIND
 
 __all__ = ["ACTION_KIND", "ACTION_PROPERTY", "CORRELATION_PROPERTY", "TRACE_PROPERTY", "name_and_text"]
@@ -13,7 +12,7 @@ ACTION_PROPERTY = "action"
 CORRELATION_PROPERTY = "correlation_id"
 TRACE_PROPERTY = "traceparent"
 
-_decoder = msgspec.json.Decoder(dict[str, str])
+_decoder = json_decoder(dict[str, str])
 
 
 def name_and_text(properties: bytes) -> tuple[str, str]:

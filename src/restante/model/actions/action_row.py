@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.storage.keys import number_key
 
 
@@ -73,9 +74,9 @@ class PoisonRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_row_decoder = msgspec.msgpack.Decoder(ActionRow)
-_texts_decoder = msgspec.msgpack.Decoder(OutcomeTexts)
-_poison_decoder = msgspec.msgpack.Decoder(PoisonRow)
+_row_decoder = packed_decoder(ActionRow)
+_texts_decoder = packed_decoder(OutcomeTexts)
+_poison_decoder = packed_decoder(PoisonRow)
 
 
 def encode_action(row: ActionRow | OutcomeTexts | PoisonRow) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, Fault, FaultyMessages, InvalidOperation, RestanteError
 from restante.limits import FAULTS_SHOWN_MAX
 from restante.model.backplane.backplane_answers import RefusedRecord
@@ -28,7 +29,7 @@ class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
     content: bytes
 
 
-_decoder = msgspec.msgpack.Decoder(RefusedRow)
+_decoder = packed_decoder(RefusedRow)
 
 
 def poison_row(error: RestanteError, messages: int, content: bytes, now: int) -> RefusedRow:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.limits import SEND_MESSAGES_MAX
 from restante.model.columns.arrow import Column, column_of, numbers_of, words_of
@@ -33,7 +34,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 _FLAGS = BUNDLEABLE | INLINE | MADE_ID
 _Row = tuple[bytes, str, str, str, str, str, int, int, bytes, bytes, int]
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[_Row])
+_decoder = packed_decoder(list[_Row])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.model.columns.bits import Positions
 
@@ -30,7 +31,7 @@ class AcknowledgedEntry(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Entry)
+_decoder = packed_decoder(_Entry)
 
 
 def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import BatchSealed, BatchUnknown, DataDamaged, InvalidRequest
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.ownership import NO_OWNER, may_see, may_use
@@ -164,8 +165,8 @@ def check_key(key: str | None, *, unique: bool) -> None:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_row_decoder = msgspec.msgpack.Decoder(BatchRow)
-_counts_decoder = msgspec.msgpack.Decoder(Counts)
+_row_decoder = packed_decoder(BatchRow)
+_counts_decoder = packed_decoder(Counts)
 
 
 def encode_batch(row: BatchRow) -> bytes:

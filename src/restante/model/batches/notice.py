@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.model.batches.webhook_rules import pause_seconds
 
 WEBHOOK = "webhook"
@@ -75,7 +76,7 @@ def receiver_of(way: str, state: NoticeState) -> str:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(NoticeState)
+_decoder = packed_decoder(NoticeState)
 
 
 def encode_notice(state: NoticeState) -> bytes:

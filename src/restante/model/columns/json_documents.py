@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
+from restante.decoders import json_decoder
 from restante.model.columns.arrow import binaries_of
 
-_decoder = msgspec.json.Decoder(msgspec.Raw)
+_decoder = json_decoder(msgspec.Raw)
 
 
 def json_problems(documents: pa.LargeBinaryArray) -> dict[int, str]:

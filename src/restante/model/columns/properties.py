@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import PROPERTIES_BYTES_MAX, PROPERTIES_JSON_BYTES_MAX, PROPERTIES_MAX, SEND_BYTES_MAX
 from restante.model.columns.arrow import (
@@ -33,7 +34,7 @@ from restante.model.publishing.validation import Faults
 MAP_TYPE = pa.map_(pa.string(), pa.string())
 
 _QUOTE, _BACKSLASH, _FIRST_PLAIN = b'"\\ '
-_decoder = msgspec.json.Decoder(list[dict[str, str]])
+_decoder = json_decoder(list[dict[str, str]])
 
 
 @dataclass(frozen=True, slots=True)

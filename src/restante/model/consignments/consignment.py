@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, ConsignmentUnknown, InvalidRequest
 from restante.model.access.access import Grant
 from restante.model.access.ownership import NO_OWNER, may_see, may_use
@@ -75,8 +76,8 @@ class StagedParcel(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_consignments = msgspec.msgpack.Decoder(ConsignmentRow)
-_parcels = msgspec.msgpack.Decoder(ParcelRow)
+_consignments = packed_decoder(ConsignmentRow)
+_parcels = packed_decoder(ParcelRow)
 
 
 def encode_consignment(row: ConsignmentRow) -> bytes:

@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import ActionTaken, GroupConflict, InvalidRequest
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
@@ -151,7 +152,7 @@ def check_room(groups: int) -> None:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(GroupRow)
+_decoder = packed_decoder(GroupRow)
 
 
 def encode_group(row: GroupRow) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.errors import GenerationStale, PositionAhead
 from restante.model.groups.shares import NOBODY
 
@@ -87,7 +88,7 @@ def _next_generation(row: PositionRow, now: int) -> int:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(PositionRow)
+_decoder = packed_decoder(PositionRow)
 
 
 def encode_position(row: PositionRow) -> bytes:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.errors import InvalidRequest
 from restante.model.groups.shares import NOBODY, fair_shares
 
@@ -122,7 +123,7 @@ def _with(holders: Sequence[bytes], givings: Sequence[Giving]) -> tuple[bytes, .
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(GroupMember)
+_decoder = packed_decoder(GroupMember)
 
 
 def encode_member(member: GroupMember) -> bytes:

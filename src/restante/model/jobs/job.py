@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from restante.decoders import converted, packed_decoder
 from restante.errors import DataDamaged, InvalidRequest
 from restante.limits import (
     JOB_CHARACTERS_MAX,
@@ -59,9 +60,9 @@ class JobRunRow(msgspec.Struct, frozen=True, array_like=True):
     """-1: it has no table."""
 
 
-_job_decoder = msgspec.msgpack.Decoder(JobRow)
-_run_decoder = msgspec.msgpack.Decoder(JobRunRow)
-_table_decoder = msgspec.msgpack.Decoder(RunTable)
+_job_decoder = packed_decoder(JobRow)
+_run_decoder = packed_decoder(JobRunRow)
+_table_decoder = packed_decoder(RunTable)
 
 
 # Keys
@@ -126,7 +127,7 @@ def check_report(report: JobReport) -> JobReport:
     """A report of a run, if it can be one: also of a caller in the same process, whose values nobody has checked."""
     check_run(report.run)
     try:
-        checked = msgspec.convert(msgspec.to_builtins(report), JobReport)
+        checked = converted(msgspec.to_builtins(report), JobReport)
         size = len(_encoder.encode(checked))
     except (msgspec.ValidationError, ValueError, OverflowError) as error:
         raise InvalidRequest(f"The report of the run is not right: {error}.", field="run") from error

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.model.batches.bound_stretches import Share
 from restante.model.storage.head import Head, NumberRange, Numbers, waiting_mask
 from restante.model.storage.row_formats import RecordArray
@@ -46,7 +47,7 @@ class BundleRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(BundleRow)
+_decoder = packed_decoder(BundleRow)
 
 
 def encode_bundle(row: BundleRow) -> bytes:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
+from restante.decoders import json_decoder
 from restante.model.columns import media_types
 from restante.model.columns.arrow import string_array
 from restante.model.columns.properties import no_properties
@@ -22,7 +22,7 @@ from restante.model.storage.keys import Cabinet
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
 
-_properties = msgspec.json.Decoder(dict[str, str]).decode
+_properties = json_decoder(dict[str, str]).decode
 
 
 class StoredLetter(NamedTuple):

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from restante.decoders import packed_decoder
 from restante.errors import Fault, InvalidMessage
 from restante.limits import DATA_BYTES_MAX
 from restante.model.columns.arrow import offsets_of, strings_of
@@ -75,7 +76,7 @@ class DueKey(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(DelayedRow)
+_decoder = packed_decoder(DelayedRow)
 
 
 def encode_delayed(row: DelayedRow) -> bytes:

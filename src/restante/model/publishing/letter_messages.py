@@ -8,13 +8,14 @@ from uuid import UUID
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.model.columns.text_ids import unpacked
 from restante.model.publishing.intake_messages import EPOCH
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import NEVER, Message
 from restante.model.storage.rows import BUNDLEABLE, INLINE
 
-_properties = msgspec.json.Decoder(dict[str, str])
+_properties = json_decoder(dict[str, str])
 
 
 def messages_of_letters(letters: Sequence[Letter]) -> Sequence[Message]:

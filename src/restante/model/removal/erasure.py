@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
 from restante.model.columns.hashing import Hashes, combine, fingerprints
 
 
@@ -24,7 +25,7 @@ def encode_erased(row: ErasedRow) -> bytes:
 
 
 def decode_erased(value: bytes) -> ErasedRow:
-    return msgspec.msgpack.decode(value, type=ErasedRow)
+    return packed_decoder(ErasedRow).decode(value)
 
 
 def second_hash(recipient: str, key: int) -> int:

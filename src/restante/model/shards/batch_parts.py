@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.errors import BatchSealed
 from restante.model.access.access import Grant
 from restante.model.access.ownership import NO_OWNER, may_use
@@ -42,8 +43,8 @@ class EnlistedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_parts = msgspec.msgpack.Decoder(BatchPart)
-_enlisted = msgspec.msgpack.Decoder(EnlistedPart)
+_parts = packed_decoder(BatchPart)
+_enlisted = packed_decoder(EnlistedPart)
 _UNKNOWN = Counts(added=1)
 """Stands for a part that has not reported: something of it may be pending."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.groups.group import GroupRow
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.shares import NOBODY
@@ -41,7 +42,7 @@ class PlacedPosition(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(GroupCopy)
+_decoder = packed_decoder(GroupCopy)
 
 
 def encode_copy(copy: GroupCopy) -> bytes:

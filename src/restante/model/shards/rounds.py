@@ -12,6 +12,7 @@ from enum import Enum
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.consignments.consignment import StagedParcel, parcel_key
 
 Numbered = tuple[int, int, int]
@@ -76,9 +77,9 @@ class StagedPartRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_rounds = msgspec.msgpack.Decoder(RoundRow)
-_prepared = msgspec.msgpack.Decoder(PreparedRow)
-_staged = msgspec.msgpack.Decoder(StagedPartRow)
+_rounds = packed_decoder(RoundRow)
+_prepared = packed_decoder(PreparedRow)
+_staged = packed_decoder(StagedPartRow)
 
 
 def encode_round(row: RoundRow | PreparedRow | StagedPartRow) -> bytes:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, Fault, InvalidMessage, InvalidRequest
 from restante.limits import FAULTS_SHOWN_MAX, SOURCE_CHARACTERS_MAX, SOURCE_POSITION_MAX
 from restante.model.access.ownership import NO_OWNER, OWNER_BYTES
@@ -43,7 +44,7 @@ class SourceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many of its messages were stored."""
 
 
-_decoder = msgspec.msgpack.Decoder(SourceRow)
+_decoder = packed_decoder(SourceRow)
 
 
 def check_source(name: object) -> str:

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from restante.decoders import packed_decoder
 from restante.model.storage.head import NumberRange
 
 
@@ -47,7 +48,7 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ChangeRecord)
+_decoder = packed_decoder(ChangeRecord)
 
 
 def encode_change(record: ChangeRecord) -> bytes:

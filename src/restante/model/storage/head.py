@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
+
 Numbers = NDArray[np.int64]
 
 
@@ -66,7 +68,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 EMPTY_HEAD = Head()
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Head)
+_decoder = packed_decoder(Head)
 
 
 def encode_head(head: Head) -> bytes:

@@ -27,6 +27,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.limits import BLOB_BYTES_MAX
 from restante.model.columns.hashing import Hashes
@@ -79,7 +80,7 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(LevelRow)
+_decoder = packed_decoder(LevelRow)
 
 
 def encode_level(row: LevelRow) -> bytes:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from restante.decoders import packed_decoder
+
 
 class Cabinet(NamedTuple):
     """(recipient, origin, kind) in full."""
@@ -30,7 +32,7 @@ def cabinet_key(recipient_hash: int, cabinet: Cabinet) -> bytes:
 
 
 def key_cabinet(key: bytes) -> Cabinet:
-    return Cabinet(*msgspec.msgpack.decode(key[8:], type=tuple[str, str, str]))
+    return Cabinet(*packed_decoder(tuple[str, str, str]).decode(key[8:]))
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.decoders import packed_decoder
 from restante.model.columns.hashing import Hashes
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.identity import expand
@@ -72,7 +73,7 @@ _SMALL_BYTES = 256 * limits.KIB
 _SMALL_TIER = 1
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(RunRow)
+_decoder = packed_decoder(RunRow)
 
 
 def encode_run(row: RunRow) -> bytes:

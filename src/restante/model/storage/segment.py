@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.columns.arrow import bytes_of, column_of, content_of, offsets_of, strings, strings_of
@@ -289,7 +290,7 @@ def _check_texts(texts: pa.StringArray) -> None:
 
 def decode_names(packed: bytes) -> Names:
     try:
-        return msgspec.msgpack.decode(packed, type=Names)
+        return packed_decoder(Names).decode(packed)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DataDamaged("A segment's names make no sense.") from error
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from restante import limits
+from restante.decoders import json_decoder
 from restante.errors import DataDamaged, InvalidRequest, RestanteError
 from restante.model.access.access import Grant, Role
 from restante.model.groups.group_names import check_group
@@ -299,7 +300,7 @@ def _read(path: Path) -> tuple[Token, ...]:
     if content is None:
         return ()
     try:
-        kept = msgspec.json.decode(content, type=_Kept)
+        kept = json_decoder(_Kept).decode(content)
     except msgspec.MsgspecError as error:
         raise DataDamaged(
             f"The tokens in {path.name} cannot be read ({error}). Restore the file from a backup."

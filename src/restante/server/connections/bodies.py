@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
+from restante.decoders import json_decoder
 from restante.errors import BodyTooLarge, InvalidRequest
 from restante.limits import FEW_MESSAGES_MAX, PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.storage.changes import Buffer
@@ -39,7 +40,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a route that takes none."""
 
 
-_nothing_decoder = msgspec.json.Decoder(Nothing)
+_nothing_decoder = json_decoder(Nothing)
 
 
 def length_of(exchange: Exchange, *, limit: int) -> int | None:
@@ -106,7 +107,7 @@ async def read_nothing(desk: Desk, exchange: Exchange) -> None:
 async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Asked:
     """A small JSON body; none says nothing. What is wrong with it is named."""
     body = await read_json(desk, exchange, limit=REQUEST_BYTES_MAX)
-    return decoded(body or b"{}", msgspec.json.Decoder(kind), kind)
+    return decoded(body or b"{}", json_decoder(kind), kind)
 
 
 def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from restante.cluster.shard_lines import ShardLines
+from restante.decoders import json_decoder
 from restante.server.connections.exchange import Exchange
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
@@ -62,7 +63,7 @@ class _Named(msgspec.Struct):
 def _ticket(lines: ShardLines, _: Exchange, body: bytes) -> int:
     """Where the ticket will be shown. What cannot be read goes to the first, which says so."""
     try:
-        return lines.of_name(msgspec.json.decode(body, type=_Named).recipient)
+        return lines.of_name(json_decoder(_Named).decode(body).recipient)
     except (msgspec.MsgspecError, UnicodeError):
         return 0
 

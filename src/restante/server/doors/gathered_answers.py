@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from restante.decoders import json_decoder
 from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
 from restante.model.health.history import HealthAnswer, HealthMinute
@@ -57,7 +58,7 @@ async def _values(
     answers = await _asked(upstreams, exchange, path)
     if any(status != _OK for status, _ in answers):
         raise Unavailable("A shard does not say how it is. Ask again.")
-    return [msgspec.json.decode(body, type=kind) for _, body in answers]
+    return [json_decoder(kind).decode(body) for _, body in answers]
 
 
 async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: Sequence[bytes]) -> None:
@@ -68,7 +69,7 @@ async def _probe(upstreams: Sequence[Upstream], exchange: Exchange, _: Sequence[
         away = Check(name="shards", status="fail", duration_ms=0.0, reason=error.message)
         await exchange.json(_FAILED, Health(status="fail", checks=[away]), headers=_NO_STORE)
         return
-    found = [msgspec.json.decode(body, type=Health) for _, body in answers]
+    found = [json_decoder(Health).decode(body) for _, body in answers]
     failed = any(one.status == "fail" for one in found)
     checks: dict[str, Check] = {}
     for shard, health in enumerate(found):
@@ -142,7 +143,7 @@ async def _rates(upstreams: Sequence[Upstream], exchange: Exchange, doors: Seque
     """Samples of the same few seconds are one; a sample is numbered by its time."""
     after = exchange.integer("after") or 0
     found = [_unasked(one) for one in await _values(upstreams, exchange, RateHistory, RATES)]
-    found += [msgspec.json.decode(body, type=RateHistory) for body in doors]
+    found += [json_decoder(RateHistory).decode(body) for body in doors]
     await exchange.json(_OK, joined_rates(found, after), headers=_NO_STORE)
 
 

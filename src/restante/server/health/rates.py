@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from restante.calls.mailboxes import ListPartitions
+from restante.decoders import converted
 from restante.hub.door.hub import OpenHub
 from restante.limits import RATE_SAMPLES_MAX, RATE_SECONDS
 from restante.server.health.metrics import Metrics
@@ -112,7 +113,7 @@ class Rates:
         columns = zip(*chosen, strict=True)
         named = dict(zip(RateSample._fields, map(list, columns), strict=False))
         empty: dict[str, list[object]] = {name: [] for name in RateSample._fields}
-        return msgspec.convert({"seconds": RATE_SECONDS, "next": self._taken, **empty, **named}, RateHistory)
+        return converted({"seconds": RATE_SECONDS, "next": self._taken, **empty, **named}, RateHistory)
 
     def _totals(self) -> _Totals:
         metrics, api = self._metrics, self._metrics.api

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from restante.calls.mailboxes import PartitionOf
+from restante.decoders import json_decoder
 from restante.errors import Internal, InvalidRequest, RestanteError, Unavailable
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_TIMES
 from restante.model.access.access import Role
@@ -183,7 +184,7 @@ class _Loose(msgspec.Struct, frozen=True):
 def _request_of(text: str) -> _Loose | None:
     """The request that a wrong frame names; None if it is none at all."""
     try:
-        found = msgspec.json.decode(text, type=_Loose)
+        found = json_decoder(_Loose).decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return found if found.type in ("send", "collected") else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access.access import Role
@@ -61,8 +62,8 @@ class _Body(_Call, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fal
     calls: list[_Call] = msgspec.field(default_factory=list)
 
 
-_decoder = msgspec.json.Decoder(_Body)
-_indices_decoder = msgspec.json.Decoder(ItemIndices)
+_decoder = json_decoder(_Body)
+_indices_decoder = json_decoder(ItemIndices)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -17,6 +17,7 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX, WRITER_NUMBER_MAX
 from restante.model.access.access import Role
@@ -52,7 +53,7 @@ class CommitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     writers: Annotated[list[Winner], Meta(max_length=CONSIGNMENT_ATTEMPTS_MAX)]
 
 
-_commit_decoder = msgspec.json.Decoder(CommitBody)
+_commit_decoder = json_decoder(CommitBody)
 
 
 async def open_consignment(desk: Desk, exchange: Exchange) -> None:

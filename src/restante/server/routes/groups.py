@@ -24,6 +24,7 @@ from restante.calls.groups import (
     SendHeartbeat,
     WriteCheckpoint,
 )
+from restante.decoders import converted
 from restante.errors import InvalidRequest
 from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GROUP_RUNNING_MAX, MEMBER_CHARACTERS_MAX
 from restante.model.access.access import Role
@@ -217,7 +218,7 @@ def _place_of(to: int | str) -> int | datetime | Start:
     if to in (Start.BEGINNING.value, Start.END.value):
         return Start(to)
     try:
-        found = msgspec.convert(to, datetime)
+        found = converted(to, datetime)
         if found.tzinfo is None:
             raise ValueError(to)
     except (msgspec.ValidationError, ValueError) as error:

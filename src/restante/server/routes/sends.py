@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from restante.calls.publishing import Publish
+from restante.decoders import json_decoder
 from restante.errors import Internal, InvalidRequest, RestanteError
 from restante.hub.door.in_process import InProcess
 from restante.hub.engine.commit_request import CommitRequest
@@ -61,7 +62,7 @@ class _Send(NamedTuple):
 
 _Waiting = asyncio.Future[CommitRequest[Receipt]]
 _Outcome = Receipt | RestanteError
-_decoder = msgspec.json.Decoder(SendsBody)
+_decoder = json_decoder(SendsBody)
 
 
 async def publish_each(desk: Desk, exchange: Exchange) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
+from restante.decoders import json_decoder
 from restante.spark.analytical.analytical_columns import split
 from restante.spark.analytical.analytical_facts import Facts, together
 from restante.spark.source.narrowed_reads import Narrow, narrowed
@@ -79,7 +80,7 @@ def file_changes(changes: DataFrame, number: int, wish: FilingWish) -> Filed | N
         rows = told.select(_DESCRIPTION).collect()
     if seen.get["changes"]:
         return None
-    return whole_of(msgspec.json.decode(row[0], type=Filed) for row in rows)
+    return whole_of(json_decoder(Filed).decode(row[0]) for row in rows)
 
 
 def whole_of(filed_parts: Iterable[Filed]) -> Filed:
@@ -96,7 +97,7 @@ def whole_of(filed_parts: Iterable[Filed]) -> Filed:
 
 def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[pa.RecordBatch]:
     """Write what comes to files, in a task, and give one row that tells of them."""
-    wish = msgspec.json.decode(told, type=FilingWish)
+    wish = json_decoder(FilingWish).decode(told)
     writers = [_writer(wish.messages, MESSAGES_BY, MESSAGE_STATISTICS, name)]
     if wish.deliveries is not None:
         writers.append(_writer(wish.deliveries, DELIVERIES_BY, DELIVERY_STATISTICS, name))

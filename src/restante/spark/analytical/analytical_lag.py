@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 
 from restante.calls.mailboxes import ListPartitions
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.options import Retrying, terms_of
+from restante.decoders import json_decoder
 from restante.spark.source.options import HubPlace
 
 
@@ -53,4 +53,4 @@ def _numbers(source: SourceProgress, ends: Mapping[int, int]) -> int | None:
 def _positions(offset: str | None) -> dict[str, int]:
     if not offset or offset == "null":
         return {}
-    return msgspec.json.decode(offset, type=dict[str, int])
+    return json_decoder(dict[str, int]).decode(offset)

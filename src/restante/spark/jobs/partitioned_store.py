@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameWriter
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import (
     STORE_RECORDS_PER_FILE_DEFAULT,
@@ -264,6 +265,6 @@ def _carrying(writer: DataFrameWriter, state: CopyState) -> DataFrameWriter:
 def _state_of(text: str) -> CopyState | None:
     """Others may have written something else there."""
     try:
-        return msgspec.json.decode(text, type=dict[str, CopyState]).get(NAME)
+        return json_decoder(dict[str, CopyState]).decode(text).get(NAME)
     except msgspec.MsgspecError:
         return None

@@ -18,6 +18,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.taskcontext import TaskContext
 
+from restante.decoders import json_decoder
+
 _PROPERTY = "restante.narrowed"
 _BATCH = "streaming.sql.batchId"
 """Where Spark itself says which micro-batch a task belongs to."""
@@ -65,5 +67,5 @@ def narrow_of_task() -> Narrow | None:
     told = None if task is None else task.getLocalProperty(_PROPERTY)
     if task is None or told is None:
         return None
-    narrow = msgspec.json.decode(told, type=Narrow)
+    narrow = json_decoder(Narrow).decode(told)
     return narrow if task.getLocalProperty(_BATCH) == str(narrow.batch) else None

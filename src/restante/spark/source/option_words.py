@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect, structs
 
+from restante.decoders import converted, json_decoder
 from restante.errors import InvalidRequest
 
 _SHOWN_CHARACTERS_MAX = 80
@@ -16,7 +17,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 def struct_of(kind: type[S], given: Mapping[str, object], *, whose: str) -> S:
     """Options made of values that have types already. `InvalidRequest` says what is wrong, and with `whose` option."""
-    return _made(kind, given, whose, lambda field, value: msgspec.convert(value, field.type))
+    return _made(kind, given, whose, lambda field, value: converted(value, field.type))
 
 
 def struct_of_text(kind: type[S], given: Mapping[str, str], *, whose: str) -> S:
@@ -65,11 +66,11 @@ def value_of_text(kind: object, text: str) -> object:
     """The value that a text stands for. Lists are `a,b` or JSON, tables JSON; `ValueError` if it cannot be."""
     found = _bare(inspect.type_info(kind))
     if _is_plain(found):
-        return msgspec.convert(text, kind, strict=False)
+        return converted(text, kind, strict=False)
     if text.lstrip()[:1] in ("[", "{") or text == "null":
-        return msgspec.json.decode(text, type=kind)
+        return json_decoder(kind).decode(text)
     listed = [part.strip() for part in text.split(",")] if text else []
-    return msgspec.convert(listed if _is_list(found) else text, kind, strict=False)
+    return converted(listed if _is_list(found) else text, kind, strict=False)
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from restante.backplanes.kafka_library import DEFAULT_BROKERS
+from restante.decoders import json_decoder
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import SPARK_IDLE_SECONDS
 from restante.spark.source.topic_frames import COLUMNS, TopicRange, TopicSource, records_of, topic_ranges
@@ -46,7 +47,7 @@ class TopicStream(DataSource):
         given = {name: self.options[name] for name in ("topic", "brokers", "kafka") if name in self.options}
         if "topic" not in given:
             raise InvalidRequest("A stream of a topic needs the option topic.", parameter="topic")
-        kafka = msgspec.json.decode(given.get("kafka", "{}"), type=dict[str, str])
+        kafka = json_decoder(dict[str, str]).decode(given.get("kafka", "{}"))
         return TopicReader(
             TopicSource(topic=given["topic"], brokers=given.get("brokers", DEFAULT_BROKERS), kafka=kafka)
         )

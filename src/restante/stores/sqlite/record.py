@@ -16,6 +16,8 @@ from typing import NamedTuple
 import msgspec
 from xxhash import xxh3_64_digest
 
+from restante.decoders import packed_decoder
+
 MARK_BYTES = 8
 CHECKSUM_BYTES = 8
 _LIFE = struct.Struct(f"<{MARK_BYTES}sQ")
@@ -61,7 +63,7 @@ class FileHead(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(tuple[list[EntryRow], list[BlobRow], list[int]])
+_decoder = packed_decoder(tuple[list[EntryRow], list[BlobRow], list[int]])
 
 
 def pack_lives(lives: Sequence[Life]) -> bytes:

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import Raw
 
+from restante.decoders import json_decoder
 from restante.model.columns import media_types
 from restante.model.columns.text_ids import is_uuid
 from restante.model.publishing.message import Message
@@ -37,9 +38,9 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "sourceposition": (int, "an integer"),
 }
 _TEXT: tuple[Any, str] = (str, "text")
-_raw_decoder = msgspec.json.Decoder(Raw)
-_object_decoder = msgspec.json.Decoder(dict[str, Raw])
-_text_decoder = msgspec.json.Decoder(str)
+_raw_decoder = json_decoder(Raw)
+_object_decoder = json_decoder(dict[str, Raw])
+_text_decoder = json_decoder(str)
 _quoted_pair = re.compile(r"\\(.)")
 
 

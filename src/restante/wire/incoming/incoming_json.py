@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.model.columns.media_types import JSON
 from restante.model.publishing.broadcast import Broadcast, spread
@@ -52,10 +53,10 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _WRAPPED = "the field messages"
-_body_decoder = msgspec.json.Decoder(_Body)
-_one_decoder = msgspec.json.Decoder(SentMessage)
-_list_decoder = msgspec.json.Decoder(list[SentMessage])
-_object_decoder = msgspec.json.Decoder(dict[str, Raw])
+_body_decoder = json_decoder(_Body)
+_one_decoder = json_decoder(SentMessage)
+_list_decoder = json_decoder(list[SentMessage])
+_object_decoder = json_decoder(dict[str, Raw])
 
 
 def decode_json(body: Body) -> Sequence[Message] | Flawed:

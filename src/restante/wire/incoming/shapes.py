@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from restante.decoders import json_decoder
 from restante.errors import Fault, InvalidMessage
 from restante.limits import FAULTS_SHOWN_MAX, LARGE_DATA_BYTES_MAX
 from restante.model.columns.text_ids import is_id, shown_id
@@ -17,7 +18,6 @@ from restante.model.publishing.broadcast import Broadcast, count_of, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed, merged, refusal
 
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _PLACEHOLDER = "?"
 
 
@@ -51,7 +51,7 @@ class Shaped:
     def take(self, field: str, value: Raw, kind: Any, expected: str, *, named: str | None = None) -> None:  # noqa: ANN401 - a type for the decoder, like list[int]
         """A field whose type is known; `named` is its name on the wire if that is another."""
         try:
-            self.fields[field] = _decoder(kind).decode(value)
+            self.fields[field] = json_decoder(kind).decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             name = named or field
             self.fault(name, f"{name} must be {expected}: {_reason(error)}")
@@ -121,12 +121,6 @@ def _valid_ids(shaped: Sequence[Shaped]) -> dict[int, str]:
     """The ids of faulty messages that gave a valid one, as the hub writes them."""
     found = {one.index: one.fields["id"] for one in shaped if one.faults and "id" in one.fields}
     return {index: shown_id(text) for index, text in found.items() if is_id(text)}
-
-
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a type for the decoder, like list[int]
-    if kind not in _decoders:
-        _decoders[kind] = msgspec.json.Decoder(kind)
-    return _decoders[kind]
 
 
 def _reason(error: Exception) -> str:

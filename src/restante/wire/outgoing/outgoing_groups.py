@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 import pyarrow as pa
 
+from restante.decoders import json_decoder
 from restante.limits import ANSWER_BYTES_MAX
 from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.groups.group_answers import NextAnswer, NextPage
@@ -38,7 +39,7 @@ class PageHeads(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
 
 
-_heads_decoder = msgspec.json.Decoder(PageHeads)
+_heads_decoder = json_decoder(PageHeads)
 
 
 def next_json(answer: NextAnswer) -> Iterator[bytes]:

@@ -8,6 +8,8 @@ from importlib.resources import files
 
 import msgspec
 
+from restante.decoders import json_decoder
+
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request as it is sent to a hub on which the examples named in `after` were done before, and its answer.
@@ -42,5 +44,5 @@ def examples() -> Mapping[str, tuple[Example, ...]]:
     found: dict[str, tuple[Example, ...]] = {}
     for file in files(__name__).iterdir():
         if file.name.endswith(".json"):
-            found |= msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[Example, ...]])
+            found |= json_decoder(dict[str, tuple[Example, ...]]).decode(file.read_bytes())
     return found
