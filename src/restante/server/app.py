@@ -13,8 +13,7 @@ from restante.server.connections.exchange import ClientGone, Exchange, Receive, 
 from restante.server.desk import Desk
 from restante.server.live import events, web_socket
 from restante.server.live.web_socket import TICKET
-from restante.server.mounts import MountedApplication, hand_over, is_below
-from restante.server.route_table import Route, Router
+from restante.server.route_table import MountedApplication, Route, Router, hand_over, is_below
 from restante.server.routes import (
     acknowledgements,
     actions,
