@@ -309,10 +309,10 @@ def check_places() -> Iterator[str]:
         path = SOURCE / module
         if not (path.exists() and re.search(rf"\b{name}\b", path.read_text())):
             yield f"docs/{page}: there is no `{name}` in `{module}`"
-    for page in (ROOT / "CONTRIBUTING.md", *sorted((DOCS / "internals").glob("*.md"))):
-        for module in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", page.read_text(encoding="utf-8")):
+    for path in (ROOT / "CONTRIBUTING.md", *sorted((DOCS / "internals").glob("*.md"))):
+        for module in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", path.read_text(encoding="utf-8")):
             if not any((place / module).exists() for place in (SOURCE, ROOT)):
-                yield f"{page.relative_to(ROOT)}: there is no `{module}`"
+                yield f"{path.relative_to(ROOT)}: there is no `{module}`"
     routes = {path.stem for path in (SOURCE / "server" / "routes").glob("*.py")}
     table = (DOCS / "internals" / "architecture.md").read_text(encoding="utf-8").partition("### The subjects")[2]
     for row in re.findall(r"^\|.*\|([^|]*)\|$", table.partition("###")[0], re.MULTILINE):
