@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.bridges.header_columns import HeaderColumns, header_columns
 from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
-from restante.bridges.recipient_columns import column_picker, key_column
+from restante.bridges.record_columns import HeaderColumns, column_picker, header_columns, key_column
 from restante.bridges.topic_records import TopicRecords
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message

@@ -18,7 +18,7 @@ from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Counter
 from restante.server.logs import leave_tickets_out
-from restante.server.mounts import MountedApplication
+from restante.server.route_table import MountedApplication
 
 _log = logging.getLogger("restante.server")
 _TICK_SECONDS = 0.1

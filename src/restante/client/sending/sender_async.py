@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from restante.client.concurrency.condition_async import AsyncCondition
+from restante.client.concurrency.waits_async import AsyncCondition
 from restante.client.sending.send_queue import Gathering
 
 Load = TypeVar("Load")

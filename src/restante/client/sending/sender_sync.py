@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from threading import Condition
 from typing import Generic, TypeVar
 
-from restante.client.concurrency.condition_sync import Condition
 from restante.client.sending.send_queue import Gathering
 
 Load = TypeVar("Load")

@@ -19,10 +19,9 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.feed.feed_handed import HandedRuns, handed, read_handed
 from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
-from restante.hub.feed.feed_rows import load, spans_of, whole_span
+from restante.hub.feed.feed_rows import is_tiny, joined_span, load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
 from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
-from restante.hub.feed.feed_tiny import is_tiny, joined_span
 from restante.model.feed.feed import (
     NumberedRecord,
     Released,

@@ -33,8 +33,7 @@ from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_items import OpenBatches
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.refuse import whole_refusal
-from restante.model.access.access import Grant
-from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
+from restante.model.access.access import NO_OWNER, OWNER_BYTES, Grant, may_see, owner_of, spaces_of
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.mailboxes.pages import page_size
 from restante.model.producers import producer

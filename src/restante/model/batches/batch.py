@@ -15,8 +15,7 @@ import msgspec
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.errors import BatchSealed, BatchUnknown, DataDamaged, InvalidRequest
-from restante.model.access.access import EVERYTHING, Grant
-from restante.model.access.ownership import NO_OWNER, may_see, may_use
+from restante.model.access.access import EVERYTHING, NO_OWNER, Grant, may_see, may_use
 from restante.model.batches.batch_answers import BatchState, Counting
 
 

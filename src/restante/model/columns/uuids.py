@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.model.columns.arrow import Column, bytes_of, nulls_of, offsets_of, strings, strings_of
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import as_bytes
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID
 
 Words = NDArray[np.uint64]
 

@@ -35,12 +35,12 @@ from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
-from restante.model.batches.batch_ids import id_of_request
-from restante.model.columns.few_ids import made_ids
+from restante.model.batches.items import id_of_request
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
+from restante.model.uuid_text import made_ids
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions

@@ -18,10 +18,9 @@ import msgspec
 
 from restante.hub.door.hub import OpenHub
 from restante.hub.health.measures import flag
-from restante.model.health.bounds import Bound
+from restante.model.health.bounds import ROUND_SECONDS, Bound
 from restante.model.health.history import HealthAnswer, HealthHistory, answer_of
 from restante.model.health.tree import HealthTree, Since, grow, judge_leaves
-from restante.model.health.window import ROUND_SECONDS
 from restante.settings import HealthSettings
 
 FIRST_DEEP_SECONDS = ROUND_SECONDS

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from restante.calls.producers import ListProducers
-from restante.calls.sources import ListSources
+from restante.calls.producers import ListProducers, ListSources
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import LIMIT, PARTITION, READING, SOURCE_NAME, WRITING, after_text, after_token
-from restante.server.openapi.query import query
+from restante.server.openapi.places import (
+    LIMIT,
+    PARTITION,
+    READING,
+    SOURCE_NAME,
+    WRITING,
+    after_text,
+    after_token,
+    query,
+)
 from restante.server.requests.producer_numbers import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
 
