@@ -67,12 +67,11 @@ from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.outcomes import CommitTotals
 from restante.hub.engine.partitions import OwnedPartitions, Unfiled
-from restante.hub.engine.procedures import OwnAnswers
+from restante.hub.engine.procedures import Functions, OwnAnswers
 from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
