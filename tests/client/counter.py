@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from restante.calls.producers import OpenLink, ReadProducer
-from restante.calls.publishing import Publish
+from restante.calls.publishing import OpenLink, Publish, ReadProducer
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
 from restante.client.producers.numbered_sends import Prepare, Producing, SendPatience, send
