@@ -24,6 +24,7 @@ from xdist.remote import Producer
 from restante.server.health import rounds
 from tests import profiles
 from tests.import_shares import import_own_share
+from tests.last_failures import LastFailures, name_of
 from tests.quick_servers import quick_servers
 from tests.work_units import UnitScheduling, report_little
 
@@ -143,6 +144,8 @@ _VARIANTS = (
     "server/test_protection.py::TestDraining::test_the_hub_ends_with_0_and_those_who_wait_are_answered[2]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a generation is not checked]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[what is pushed is not stored yet]",
+    "tools/test_last_failures.py::test_a_run_that_could_not_collect_has_not_run_all",
+    "tools/test_last_failures.py::test_tests_of_groups_and_tests_whose_worker_died_are_run_once_more",
 )
 """Tests that cost much, of rules that another test of `make test` tries: `docs/internals/testing.md` says which."""
 _VARIANT_CLASSES = ("stores/test_postgresql_shards.py::TestStoreOfSeveralShards::",)
@@ -174,7 +177,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out else None
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(LastFailures(config))
     # What is collected stays until the end: a quarter of the time of collecting went into looking for garbage in it.
     gc.disable()
     _put_folders_into_memory()
@@ -266,7 +271,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_of_spark(item: pytest.Item) -> bool:
     starts_java = not _JAVA.isdisjoint(getattr(item, "fixturenames", ()))
-    return _folder_of(item) == "spark" and starts_java and not _name_of(item).endswith(_SPARK_SMOKE)
+    return _folder_of(item) == "spark" and starts_java and not name_of(item.nodeid).endswith(_SPARK_SMOKE)
 
 
 def _is_of_kafka(item: pytest.Item) -> bool:
@@ -274,11 +279,11 @@ def _is_of_kafka(item: pytest.Item) -> bool:
 
 
 def _kills(item: pytest.Item) -> bool:
-    return item.path.name in _KILLS or _name_of(item).endswith(_KILLS_TESTS)
+    return item.path.name in _KILLS or name_of(item.nodeid).endswith(_KILLS_TESTS)
 
 
 def _goes_over_the_wire(item: pytest.Item) -> bool:
-    name = _name_of(item)
+    name = name_of(item.nodeid)
     listed = name.endswith((*_WIRE_TESTS, *_BENCH_PROCESSES, *_CHAT, *_VARIANTS))
     return listed or item.path.name in _WIRE_FILES or any(variant in name for variant in _VARIANT_CLASSES)
 
@@ -289,11 +294,6 @@ def _is_long(item: pytest.Item) -> bool:
 
 def _is_of_a_browser(item: pytest.Item) -> bool:
     return item.path.name.startswith(_BROWSER)
-
-
-def _name_of(item: pytest.Item) -> str:
-    """Its name, without the group that pytest-xdist may have written behind it."""
-    return item.nodeid.rpartition("@")[0] or item.nodeid
 
 
 def _place_of(item: pytest.Item) -> str:
