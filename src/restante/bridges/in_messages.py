@@ -234,7 +234,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 
 def _time_column(timestamps_ms: NDArray[np.int64]) -> Column:
-    """The same as `_time` of each. Many records have the same millisecond, which is written once."""
+    """`_time` of each timestamp, as a column. Many records have the same millisecond, which is written once."""
     moments: Column = column_of(timestamps_ms).dictionary_encode()
     distinct: Column = pc.min_element_wise(
         pc.max_element_wise(moments.dictionary, pa.scalar(0)), pa.scalar(_TIMESTAMP_MAX)

@@ -94,7 +94,7 @@ class HttpServer:
         self.application = application
         self.url = counter.url
         self.sockets = [] if bound is None else [bound]
-        """Where it is served."""
+        """The sockets on which the application is served."""
         given = {"settings": counter.settings.server, "metrics": counter.metrics}
         self.connection: type[HttpConnection] = type("Connection", (connection,), given)
         self.server = AnnouncedServer(self._config())

@@ -84,7 +84,7 @@ class MountedApplication(Protocol):
     """An ASGI application that can be told that the hub is going."""
 
     path: str
-    """Where it is: all below it is its own."""
+    """The path of the application: all below it is its own."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
     def drain(self) -> None:

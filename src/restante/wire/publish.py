@@ -49,12 +49,12 @@ def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms:
 
 
 def encode_stage(sent: Few | Many | EncodedPublish) -> EncodedPublish:
-    """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
+    """A parcel to be staged, without ids for messages that have none: a repetition is known by the name of its parcel."""
     return _encode(sent, None)
 
 
 def encode_sourced(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
-    """The same, of messages with a source. A table goes as it is, and the hub alone judges it.
+    """A publish of messages with a source. A table goes as it is, and the hub alone judges it.
 
     A repetition is known by its positions, so ids need not be made before the first attempt.
     """

@@ -97,7 +97,7 @@ class WorkRunner:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is a member of its group, and the hub answers."""
+        """Whether the worker is a member of its group, and the hub answers."""
         return self.lease.member_id is not None and not self.lease.is_silent()
 
     async def run(self) -> None:

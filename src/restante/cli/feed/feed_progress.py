@@ -60,7 +60,7 @@ _POSITIONS_SHOWN_MAX = 32
 
 @dataclass(slots=True)
 class Summary:
-    """How far it has come."""
+    """How far reading along has come."""
 
     changes: int = 0
     rows: int = 0

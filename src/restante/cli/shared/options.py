@@ -107,7 +107,7 @@ _SHOWN_CHARACTERS_MAX = 80
 
 
 def reword(error: typer.BadParameter) -> None:
-    """Say it anew, if it came from the parser and is known; and as lines that take no effect on a terminal."""
+    """Put the error in our words, if it is a known one of the parser; and into lines that take no effect on a terminal."""
     errors = getattr(error.__cause__, "errors", None)
     found: list[dict[str, Any]] = errors() if callable(errors) else []
     expected = _expected(found[0]) if found else None

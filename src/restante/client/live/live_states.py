@@ -27,9 +27,9 @@ class LiveState(msgspec.Struct, frozen=True):
 
     stage: LiveStage
     reason: str | None = None
-    """Why it is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
+    """Why the connection is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
     delay: float | None = None
-    """After how many seconds it is tried again."""
+    """After how many seconds the connection is tried again."""
 
 
 class LivePatience(Protocol):

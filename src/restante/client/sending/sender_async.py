@@ -31,7 +31,7 @@ class AsyncSender(Generic[Load]):
 
     @property
     def alarmed(self) -> bool:
-        """Whether it will look by itself when the next load is due."""
+        """Whether the sender will look by itself when the next load is due."""
         return self._timer is not None
 
     @property

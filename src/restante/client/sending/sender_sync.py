@@ -36,7 +36,7 @@ class Sender(Generic[Load]):
         self._resting = 0
         self._threads: list[threading.Thread] = []
         self.alarmed = False
-        """Whether it will look by itself when the next load is due."""
+        """Whether the sender will look by itself when the next load is due."""
         self.changed = Condition(self.lock)
         """Guards the gathering. Callers wait for it: for room, for outcomes, for the end."""
 

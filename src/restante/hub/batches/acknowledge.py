@@ -34,7 +34,7 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""How often it is noted that a batch is in use, by who acknowledges what was acknowledged before."""
+"""How often a batch is noted to be in use by calls that acknowledge what was acknowledged before."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):

@@ -78,7 +78,7 @@ from restante.model.storage.changes import Space
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
 _LATE_SECONDS = 0.2
-"""How often it is looked whether somebody has waited for long enough."""
+"""The seconds between two looks whether a caller has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 

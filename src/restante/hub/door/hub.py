@@ -208,7 +208,7 @@ class OpenHub:
         return background.start(self._core)
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:
-        """The same hub as somebody sees it who may not do everything. Who has it in process may."""
+        """The hub on behalf of a caller who may do what the grant says. A program that has the hub in process may do everything."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen._caller = caller

@@ -76,7 +76,7 @@ def look(core: Core, address: MailboxAddress) -> Opened:
 
 
 def look_for_mail(core: Core, address: MailboxAddress) -> Opened:
-    """The same without actions, which are no mail."""
+    """The mailbox without actions, which are no mail."""
     opened = look(core, address)
     places = {cabinet: own for cabinet, own in opened.places.items() if cabinet.kind != ACTION_KIND}
     return Opened(address, places, mail_heads(opened.heads), opened.erasures, opened.runs)

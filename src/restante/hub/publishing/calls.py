@@ -109,7 +109,7 @@ def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> C
 
 
 def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
-    """The same, without broadcasts: each of their messages has one recipient."""
+    """Messages without broadcasts: each of their messages has one recipient."""
     if isinstance(sent, Many) and isinstance(sent.content, Sequence) and has_broadcast(sent.content):
         return few_or_many(spread(sent.content))
     return sent

@@ -40,7 +40,7 @@ class Grant:
     origins: frozenset[str] | None = None
     recipients: frozenset[str] | None = None
     expires_at: float | None = None
-    """When it ends, in seconds since 1970 UTC; None is never."""
+    """When the grant ends, in seconds since 1970 UTC; None is never."""
     groups: frozenset[str] | None = None
 
     def may_publish(self, origin: str) -> bool:

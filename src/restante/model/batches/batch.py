@@ -100,7 +100,7 @@ def state_of(row: BatchRow) -> BatchState:
 
 
 def is_completing(row: BatchRow, total: Counts) -> bool:
-    """Whether it becomes complete now: it is sealed, nothing is pending, and that has not been recorded before."""
+    """Whether a batch becomes complete now: it is sealed, nothing is pending, and that has not been recorded before."""
     return bool(row.sealed_at) and not row.completed_at and total.pending == 0
 
 

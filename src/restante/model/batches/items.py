@@ -51,7 +51,7 @@ class NamedItems:
 
 
 class IndexColumn(NamedTuple):
-    """The same as `ItemIndices`, its indices read already: none is below 0."""
+    """`ItemIndices` whose indices are read already: none is below 0."""
 
     group: str
     indices: NDArray[np.int64]

@@ -42,7 +42,7 @@ def uuid_texts(words: Words) -> list[str]:
 
 
 def uuid_column(words: Words) -> pa.StringArray:
-    """The same as a column."""
+    """UUIDs as an Arrow column."""
     digits = np.frombuffer(binascii.hexlify(words.tobytes()), _PLAIN)
     dashed = np.full((len(words), _CHARACTERS), ord("-"), np.uint8)
     pieces: NDArray[np.void] = dashed.view(_DASHED).reshape(-1)

@@ -37,7 +37,7 @@ def partition_of(recipient: str, partition_count: int) -> int:
 
 
 def partitions_of(recipients: pa.StringArray, partition_count: int) -> NDArray[np.int64]:
-    """The same for a column."""
+    """The partition of each recipient of a column."""
     return (fnv1a_64_column(recipients) % np.uint64(partition_count)).astype(np.int64)
 
 

@@ -83,7 +83,7 @@ class DoorLink:
         return None if self.backplane is None else self.backplane.doorway
 
     def on_behalf_of(self, caller: Grant) -> DoorLink:
-        """The same link for somebody who may not do everything."""
+        """The link on behalf of a caller who may do what the grant says."""
         if caller is self.caller:
             return self
         seen = object.__new__(type(self))
@@ -92,7 +92,7 @@ class DoorLink:
         return seen
 
     def in_order(self) -> DoorLink:
-        """The same link for one connection: what it sends to a shard is stored in that order, also after the shard was lost."""
+        """A link for one connection: what the connection sends to a shard is stored in that order, also after the shard was lost."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen.lines = OrderedLines(self.lines)

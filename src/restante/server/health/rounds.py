@@ -59,7 +59,7 @@ class HealthRounds:
         self._owned = cycle(hub.owned)
         """The partitions that are written to, one after another."""
         self._partition = next(self._owned)
-        """The next one to be checked deeply."""
+        """The partition that is checked deeply next."""
         self._deep_problem: str | None = None
         self._closing = threading.Event()
         self._ended = threading.Event()

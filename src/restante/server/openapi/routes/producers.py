@@ -56,11 +56,6 @@ NUMBERING = (
 NUMBERED_PROBLEMS = ("invalid_client_state", "producer_disconnected")
 
 
-def numbered(*, group: int = 42, level: int = 0, sequence: int = 0) -> dict[str, str]:
-    """The headers of a numbered parcel."""
-    return {GROUP: str(group), LEVEL: str(level), SEQUENCE: str(sequence)}
-
-
 _GROUP = Parameter(
     name="group", where="path", text="The producer group.", schema=_whole(PRODUCER_GROUP_MAX), example=42
 )
