@@ -24,9 +24,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
-from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, loop_of, next_batch
+from restante.hub.engine.commit_request import (
+    CommitRequest,
+    Listener,
+    LoopWaiter,
+    ParkedRequests,
+    closed,
+    held_too_long,
+    loop_of,
+    next_batch,
+)
 from restante.hub.engine.outcomes import CommitTotals, Outcomes
-from restante.hub.engine.parked import ParkedRequests, closed, held_too_long
 from restante.hub.engine.plan import CommitPlan
 from restante.model.storage.changes import Changes
 
