@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from restante import limits
 from restante.hub.engine.plan import RequestDraft
@@ -26,10 +26,19 @@ class Listener(Generic[T]):
     __slots__ = ()
 
     loop: asyncio.AbstractEventLoop
+    together: JointListener | None = None
+    """Who is told instead of this one, of all requests of a commit at once that went well; None: nobody."""
 
     def tell(self, request: CommitRequest[T]) -> None:
         """Take the request, answered; called in the loop."""
         raise NotImplementedError
+
+
+class JointListener(Protocol):
+    """An object that is told at once of several requests that went well: what is alike in all of them it does once."""
+
+    def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        """Take the requests, answered; called in the loop. Each has a listener that names this object."""
 
 
 class CommitRequest(Generic[T]):

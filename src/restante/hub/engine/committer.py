@@ -24,7 +24,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
-from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, loop_of, next_batch
+from restante.hub.engine.commit_request import (
+    CommitRequest,
+    JointListener,
+    Listener,
+    LoopWaiter,
+    loop_of,
+    next_batch,
+)
 from restante.hub.engine.outcomes import CommitTotals, Outcomes
 from restante.hub.engine.parked import ParkedRequests, closed, held_too_long
 from restante.hub.engine.plan import CommitPlan
@@ -413,12 +420,25 @@ def answer_all(batch: Iterable[CommitRequest[Any]]) -> None:
 
 
 def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
+    jointly: dict[JointListener, list[CommitRequest[object]]] = {}
     for request in requests:
         waiter = request.waiter
         if isinstance(waiter, Listener):
-            try:
-                waiter.tell(request)
-            except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
-                _log.exception("An answer could not be given.")
+            together = waiter.together
+            if together is None or request.error is not None:
+                _tell(waiter.tell, request)
+            elif together in jointly:
+                jointly[together].append(request)
+            else:
+                jointly[together] = [request]
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
+    for together, own in jointly.items():
+        _tell(together.tell_all, own)
+
+
+def _tell(tell: Callable[[T], None], told: T) -> None:
+    try:
+        tell(told)
+    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+        _log.exception("An answer could not be given.")
