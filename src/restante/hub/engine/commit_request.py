@@ -37,8 +37,8 @@ class Listener(Generic[T]):
 class JointListener(Protocol):
     """An object that is told at once of several requests that went well: what is alike in all of them it does once."""
 
-    def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> None:
-        """Take the requests, answered; called in the loop. Each has a listener that names this object."""
+    def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> bool:
+        """Take the requests, answered; called in the loop. False: nothing was done, each listener is to be told by itself."""
 
 
 class CommitRequest(Generic[T]):

@@ -426,7 +426,7 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
         if isinstance(waiter, Listener):
             together = waiter.together
             if together is None or request.error is not None:
-                _tell(waiter.tell, request)
+                _tell(waiter, request)
             elif together in jointly:
                 jointly[together].append(request)
             else:
@@ -434,11 +434,14 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
     for together, own in jointly.items():
-        _tell(together.tell_all, own)
+        if not together.tell_all(own):
+            for request in own:
+                _tell(request.waiter, request)
 
 
-def _tell(tell: Callable[[T], None], told: T) -> None:
+def _tell(waiter: object, request: CommitRequest[object]) -> None:
+    assert isinstance(waiter, Listener), "only listeners are told"
     try:
-        tell(told)
+        waiter.tell(request)
     except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
         _log.exception("An answer could not be given.")

@@ -163,7 +163,7 @@ class ShortRoute(ABC, Generic[R]):
                 grant = self._granted(head)
             except RestanteError:
                 return None
-        return self._taken(head, grant, body, connection, now)
+        return self._taken_if_quiet(head, grant, body, connection, now)
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
         """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
@@ -171,7 +171,7 @@ class ShortRoute(ABC, Generic[R]):
         if self.takes_room and not room.has_place(head.size):
             return None
         if self._open or self._opens(now):
-            answer = self._submitted(head, EVERYTHING, body, connection, now)
+            answer = self._taken(head, EVERYTHING, body, connection, now)
         else:
             answer = self._taken_closely(head, body, connection, now)
         if answer is not None and self.takes_room:
@@ -202,14 +202,14 @@ class ShortRoute(ABC, Generic[R]):
             grant = self._granted(head)
         except RestanteError:
             return None
-        return self._taken(head, grant, body, connection, now)
+        return self._taken_if_quiet(head, grant, body, connection, now)
 
-    def _taken(
+    def _taken_if_quiet(
         self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
     ) -> PendingAnswer[R] | None:
-        return None if self.desk.crowded else self._submitted(head, grant, body, connection, now)
+        return None if self.desk.crowded else self._taken(head, grant, body, connection, now)
 
-    def _submitted(
+    def _taken(
         self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
     ) -> PendingAnswer[R] | None:
         answer = PendingAnswer(self, head, grant, connection, now)
@@ -221,22 +221,27 @@ class ShortRoute(ABC, Generic[R]):
             _log.exception("A request failed on its short way.")
             return None
 
-    def tell_all(self, requests: Sequence[CommitRequest[R]]) -> None:
+    def tell_all(self, requests: Sequence[CommitRequest[R]]) -> bool:
         """Answer requests of one commit that went well, and count them together."""
         now, seconds, received, sent = time.monotonic(), list[float](), 0, 0
         pending: list[PendingAnswer[R]] = [request.waiter for request in requests]  # type: ignore[misc]  # they name this route
-        for request, answer in zip(requests, pending, strict=True):
+        try:
+            bodies = [_encode(request.result) for request in requests]
+        except Exception:  # noqa: BLE001  # whose answer it is, is found out one by one
+            return False
+        for answer, body in zip(pending, bodies, strict=True):
             asked = answer.asked
-            answer.status, answer.body = self.status, _encode(request.result)
+            answer.status, answer.body = self.status, body
             answer.head = _HEAD % correlation_id_of(asked.given.get(CORRELATION_ID)).encode()
             seconds.append(now - answer.came_at)
             received += asked.size
-            sent += len(answer.body)
+            sent += len(body)
         self.desk.room.leave(received, len(requests))
         self.desk.metrics.exchange(self.counted, self.status, seconds, received, sent)
         self.count([request.answer() for request in requests], seconds)
         for answer in pending:
             answer.give()
+        return True
 
     def _has_room(self, size: int) -> bool:
         return not self.takes_room or self.desk.room.has_place(size)
