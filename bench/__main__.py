@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import machine, plots, workloads
+from bench import machine, workloads
 from bench.context import Bench
 from bench.display import Display
 from bench.report import Report
@@ -85,6 +85,8 @@ def _watch_threads() -> list[str]:
 
 def _run(report: Report, chosen: Sequence[str], bench: Bench, path: Path) -> None:
     """Run the workloads, and write down what is done after each: an interrupted run has its results up to there."""
+    from bench import plots  # It takes half a second to import, and draws at the end.
+
     with bench.display.running():
         for name in chosen:
             start = time.perf_counter()

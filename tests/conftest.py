@@ -7,6 +7,7 @@ every engine, beside all that is about the network itself.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -22,6 +23,7 @@ from xdist.remote import Producer
 
 from restante.server.health import rounds
 from tests import profiles
+from tests.import_shares import import_own_share
 from tests.quick_servers import quick_servers
 from tests.work_units import UnitScheduling, report_little
 
@@ -178,14 +180,19 @@ def pytest_configure() -> None:
     _put_folders_into_memory()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    import_own_share(session.config)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    # What stays frozen is never let go of, and a library that counts its objects at the end would say so in many lines.
-    gc.unfreeze()
+# What stays frozen is never let go of, and a library that counts its objects at the end would say so in many lines. pytest
+# collects garbage before that, twice, and need not look at it.
+atexit.register(gc.unfreeze)
 
 
 def _put_folders_into_memory() -> None:

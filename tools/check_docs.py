@@ -5,6 +5,7 @@ A name counts as documented when it stands in code type (between backticks, or i
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
@@ -260,21 +261,71 @@ def check_rooms() -> Iterator[str]:
     named = {name.rstrip("/") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", text)}
     yield from (f"docs/{page}: there is no folder `{name}/`" for name in sorted(named - folders))
     background = importlib.import_module("restante.hub.door.background")
-    threads = {f"restante-{task.name}" for task in background.TASKS} | {"restante-commit"}
+    threads = {f"restante-{task.name}" for task in background.TASKS}
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.relative_to(SOURCE).parts[0] not in ("samples", "testing"):
+            names = list(thread_names(ast.parse(path.read_text(encoding="utf-8"))))
+            threads.update(filter(None, names))
+            if None in names:
+                yield f"{path.relative_to(ROOT)}: a thread has no name"
     yield from (f"docs/{page}: thread `{name}` is missing" for name in sorted(threads) if f"`{name}`" not in text)
 
 
+THREADS = ("Thread", "ThreadPoolExecutor", "Sender", "__init__")
+"""How a thread is made, or a class that is one, or the sender that has some."""
+
+
+def thread_names(tree: ast.Module) -> Iterator[str | None]:
+    """The names of the threads that a module makes; None for a thread without one. `restante-job-{name}` is `restante-job-…`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in THREADS:
+            said = [word.value for word in node.keywords if word.arg in ("name", "thread_name_prefix")]
+            texts = [name for name in map(_text_of, [*said, *node.args]) if name.startswith("restante-")]
+            yield from (name for name in texts if name != "restante-…")
+            if not said and ast.unparse(node.func) == "threading.Thread":
+                yield None
+
+
+def _text_of(node: ast.expr) -> str:
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+
+
+def check_packages() -> Iterator[str]:
+    """Every package stands in the tree of CONTRIBUTING.md, and every subject of the hub is named there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    subjects = {path.parent.name for path in (SOURCE / "hub").glob("*/__init__.py")} - {"door"}
+    yield from (f"CONTRIBUTING.md: package {name}/ is missing" for name in sorted(packages) if f" {name}/" not in text)
+    for name in sorted(subjects):
+        if not re.search(rf"\b{name.replace('_', '[_ ]')}\b", text):
+            yield f"CONTRIBUTING.md: subject {name} is missing"
+
+
 def check_places() -> Iterator[str]:
-    """A module and a name in it, where the page about the tests points at them, are there."""
+    """A module, and a name in it, that a page about the inside points at, is there."""
     page = "internals/testing.md"
     for module, name in re.findall(r"`([a-z_/]+\.py)`, `(\w+)`", (DOCS / page).read_text(encoding="utf-8")):
         path = SOURCE / module
         if not (path.exists() and re.search(rf"\b{name}\b", path.read_text())):
             yield f"docs/{page}: there is no `{name}` in `{module}`"
+    for path in (ROOT / "CONTRIBUTING.md", *sorted((DOCS / "internals").glob("*.md"))):
+        for module in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", path.read_text(encoding="utf-8")):
+            if not any((place / module).exists() for place in (SOURCE, ROOT)):
+                yield f"{path.relative_to(ROOT)}: there is no `{module}`"
+    routes = {path.stem for path in (SOURCE / "server" / "routes").glob("*.py")}
+    table = (DOCS / "internals" / "architecture.md").read_text(encoding="utf-8").partition("### The subjects")[2]
+    for row in re.findall(r"^\|.*\|([^|]*)\|$", table.partition("###")[0], re.MULTILINE):
+        yield from (
+            f"docs/internals/architecture.md: there is no `server/routes/{name}.py`"
+            for name in re.findall(r"`(\w+)`", row)
+            if name not in routes
+        )
 
 
 CHECKS = (
     check_rooms,
+    check_packages,
     check_places,
     check_errors,
     check_settings,

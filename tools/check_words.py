@@ -28,7 +28,11 @@ PLAIN = re.compile(
     re.IGNORECASE,
 )
 """Not said: who does it, what happens, again, fix or correct, after."""
-NAMELESS = re.compile(r"(What|Whoever|Who|Those|That|It|Its|So|Of|And|Or|Then)\b")
+NAMELESS = re.compile(
+    r"(What|Whoever|Who|Those|That|It|Its|So|Of|And|Or|Then)\b"
+    r"|(Whether|How|Why|When|Where)( often| far| long| many)? (it|they)\b"
+    r"|The same([,;.]| (for|as|of|in|on|without|if|where|after)\b)"
+)
 """How a docstring begins whose first clause does not say what it is about."""
 INSIDE = re.compile(r"\b(mailbags?|shelf|shelves|drawers?|filing|cabinets?)\b", re.IGNORECASE)
 CODE = re.compile(r"`[^`\n]+`")

@@ -39,7 +39,6 @@ GENERATED: Mapping[str, str] = {
     "producers/producer_async.py": "producers/producer_sync.py",
     "publishing/buffer_carrier_async.py": "publishing/buffer_carrier_sync.py",
     "publishing/buffered_async.py": "publishing/buffered_sync.py",
-    "publishing/carriers_async.py": "publishing/carriers_sync.py",
     "jobs/jobs_async.py": "jobs/jobs_sync.py",
     "publishing/pipeline_async.py": "publishing/pipeline_sync.py",
     "sources/sources_async.py": "sources/sources_sync.py",
@@ -51,8 +50,7 @@ GENERATED: Mapping[str, str] = {
 
 BY_HAND: Mapping[str, str] = {
     "batches/joint_async.py": "the event loop gathers the calls of one turn; one of the threads sends for all that wait",
-    "concurrency/condition_async.py": "tasks need no lock; `threading.Condition`",
-    "concurrency/side_by_side_async.py": "a task for each call; a thread for each call",
+    "concurrency/waits_async.py": "tasks need no lock, and a task for each call; `threading.Condition`, and a thread for each call",
     "feed/feed_crew_async.py": "tasks are cancelled; threads cannot be called off",
     "groups/member_crew_async.py": "a question is called off when the member has other partitions; it waits a second at most",
     "live/live_follower_async.py": "the connection fills the inbox; a thread fills it, under a lock",

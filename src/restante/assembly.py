@@ -25,7 +25,7 @@ from restante.hub.door.opening_rows import BlobsAhead
 from restante.hub.engine.partitions import create_deed, load_deed
 from restante.limits import SHARED_PARTITIONS
 from restante.model.shards.ranges import Ranges, even_ranges
-from restante.model.storage.spread import check_new_count
+from restante.model.storage.partition import check_new_count
 from restante.outside.webhooks import webhook_poster
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard

@@ -77,7 +77,7 @@ _COUNTERS_URL = Rule(
 
 
 def is_store_url(text: str) -> bool:
-    """Whether it is the address of a store that is not a folder."""
+    """Whether a text is the address of a store that is not a folder."""
     return text.startswith(("postgresql://", "postgres://"))
 
 

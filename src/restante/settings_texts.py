@@ -12,7 +12,7 @@ from restante import limits
 
 
 def is_web_address(text: str) -> bool:
-    """Whether it is an address that the hub may call: it has no password in it."""
+    """Whether a text is an address that the hub may call: it has no password in it."""
     return is_address(text, ("http", "https"))
 
 
@@ -50,7 +50,7 @@ def is_network(text: str) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8."""
+    """Whether a text can be written as UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

@@ -21,9 +21,10 @@ from restante.hub.door.hub import OpenHub
 from restante.model.actions.action_row import ActionState
 from restante.model.publishing.message import State
 from tests.actions.reporting_child import GROUP, SETTINGS
+from tests.crash.campaign import LONG
 
-pytestmark = [pytest.mark.kills, pytest.mark.timeout(300)]
-KILLS = 20 if os.environ.get("RESTANTE_LONG") else 4
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
+KILLS = 20 if LONG else 4
 SETTLED = {
     ActionState.DONE: State.COLLECTED,
     ActionState.POISONED: State.SET_ASIDE,

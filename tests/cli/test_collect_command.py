@@ -205,14 +205,14 @@ def test_a_bundle_that_somebody_else_confirmed_meanwhile_counts(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post(place, "one")
-    write = collect_files.Shelf.write
+    write = collect_files.BundleFolder.write
 
-    def write_and_be_overtaken(self: collect_files.Shelf, bundle: surface.Bundle) -> Path:
+    def write_and_be_overtaken(self: collect_files.BundleFolder, bundle: surface.Bundle) -> Path:
         path = write(self, bundle)
         bundle.dequeue()
         return path
 
-    monkeypatch.setattr(collect_files.Shelf, "write", write_and_be_overtaken)
+    monkeypatch.setattr(collect_files.BundleFolder, "write", write_and_be_overtaken)
     assert place.run("collect", "ada", "--to", str(tmp_path / "mail")).exit_code == 0
 
 

@@ -24,9 +24,8 @@ import restante
 from restante.cli.feed import feed_folder
 from restante.cli.feed import feed_follow as feed_reading
 from restante.cli.feed.feed_outputs import ArrowStream, ByteOutput, Given, Lines, Output
-from restante.cli.feed.feed_positions import Positions
+from restante.cli.feed.feed_progress import Positions, Summary
 from restante.cli.feed.feed_rows import change_count, first_changes, rows_of
-from restante.cli.feed.feed_summary import Summary
 from restante.client.surface.surface import Feed, Hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.model.publishing.message import Message

@@ -13,8 +13,7 @@ import restante
 import restante.aio
 from restante import errors
 from restante.calls.publishing import Publish
-from restante.client.publishing.carriers_sync import CallCarrier
-from restante.client.publishing.pipeline_sync import Pipeline
+from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
 from restante.client.surface import sync
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt

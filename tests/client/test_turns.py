@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from restante.client.concurrency.turns import WaitingLine
+from restante.client.concurrency.waits_sync import WaitingLine
 
 PATIENCE = 30.0
 

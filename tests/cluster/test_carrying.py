@@ -24,8 +24,8 @@ from restante.cluster.call_line import CallLine
 from restante.cluster.call_server import CallServer
 from restante.cluster.call_values import PublishLetters, answer_type, decode_call, encode_call, kinds
 from restante.cluster.frames import FrameKind, FrameReader, frame
-from restante.cluster.line_carrier import LineCarrier
 from restante.cluster.places import SocketPlace
+from restante.cluster.shard_lines import LineCarrier
 from restante.errors import BundleUnknown, InvalidRequest, MessageConflict, OutcomeUnknown, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.limits import CARRIED_BYTES_MAX

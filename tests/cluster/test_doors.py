@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 import restante
-from restante.cluster.socket_paths import short_path
+from restante.cluster.places import short_path
 from restante.errors import BatchKeyUsed, InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from restante.model.groups.group_answers import NextAnswer
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
 
 HEARTBEAT = 0.3
@@ -36,11 +36,11 @@ SETTINGS = Settings(
     housekeeping_seconds=0,
     groups=GroupSettings(heartbeat_seconds=HEARTBEAT, handover_seconds=3),
 )
-TROUBLES = 40 if os.environ.get("RESTANTE_LONG") else 6
+TROUBLES = 40 if LONG else 6
 EACH = ("stop", "kill", "join", "leave")
 PATIENCE = 90.0
 
-pytestmark = [pytest.mark.kills, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
 
 
 class Members:

@@ -36,7 +36,7 @@ from restante.model.groups.group_position import (
     given,
     reset,
 )
-from restante.model.groups.leases import lapsed, overdue, seconds_left
+from restante.model.groups.membership import lapsed, overdue, seconds_left
 
 SECOND = 1_000_000
 

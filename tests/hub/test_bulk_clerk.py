@@ -20,7 +20,7 @@ from restante.calls.mailboxes import Peek
 from restante.calls.publishing import Publish
 from restante.errors import Forbidden, InvalidMessage, InvalidRequest, MessageConflict
 from restante.hub.door.hub import OpenHub
-from restante.hub.publishing.bulk_elsewhere import OtherCommits
+from restante.hub.publishing.large_publish import OtherCommits
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import BundleAnswer, Receipt
 from restante.model.mailboxes.outtake import to_messages

@@ -140,6 +140,24 @@ def test_what_was_set_aside_so_long_ago_that_no_change_tells_is_still_set_aside(
     assert states(pages.rest())[1] == "set_aside"
 
 
+@pytest.mark.parametrize("how", ["withdraw", "purge"])
+def test_what_was_withdrawn_later_was_set_aside_before_though_no_change_tells_it(
+    hub: Hub, clock: FakeClock, how: str
+) -> None:
+    hub.producer.send([letter(1), letter(2), letter(3, "ben")])
+    ada = hub.recipient("ada")
+    ada.set_aside(id_of(1))
+    clock.advance(RETENTION_SECONDS + 1)
+    hub.retain()
+    rows, position = snapshot(hub)
+    assert states(rows) == {1: "set_aside", 2: "waiting", 3: "waiting"}
+    if how == "withdraw":
+        ada.withdraw(id_of(1))
+    else:
+        assert ada.purge() == 2
+    assert snapshot(hub, position=position)[0] == rows
+
+
 def test_pages_that_take_longer_than_changes_are_kept_are_gone_rather_than_wrong(hub: Hub, clock: FakeClock) -> None:
     hub.producer.send([letter(1), letter(2, "ben")])
     pages = Pages(hub, 1)

@@ -12,7 +12,7 @@ import pytest
 import restante
 from restante.client.surface.surface import Hub
 from restante.errors import MessageConflict, RestanteError, StorageFull, Unavailable
-from restante.hub.publishing.written_ahead import _AHEAD_BYTES_MIN
+from restante.hub.publishing.large_publish import _AHEAD_BYTES_MIN
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import BlobKey, Buffer, Changes
 from restante.settings import Settings

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from restante.model.batches.batch_ids import id_of_request
+from restante.model.batches.items import id_of_request
 from restante.model.storage.partition import partition_of
 
 

@@ -9,13 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import text_hash
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.partition import partition_of
 from restante.model.storage.segment_frame import EncodedSegment
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter

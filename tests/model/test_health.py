@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.health.bounds import Bound, HealthState, Reading
+from restante.model.health.bounds import Bound, HealthState, RateWindow, Reading, mean
 from restante.model.health.history import MINUTES, HealthHistory, answer_of
 from restante.model.health.tree import COMPONENTS, FLOWS, HealthLeaf, HealthNode, grow, judge_leaves, score_of
-from restante.model.health.window import RateWindow, mean
 from restante.settings import HEALTH_COMPONENTS
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)

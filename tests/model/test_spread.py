@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from restante import errors, limits
-from restante.model.storage.spread import check_new_count, spread_of
+from restante.model.storage.partition import check_new_count, spread_of
 
 
 def test_the_figures_of_a_spread_that_is_counted_by_hand() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.shards.balance import next_move, shares, weights_of
+from restante.model.shards.ranges import next_move, shares, weights_of
 
 NODES = ["a", "b", "c", "d"]
 OWNERS = st.lists(st.sampled_from(NODES), min_size=1, max_size=24)

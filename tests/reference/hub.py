@@ -11,8 +11,7 @@ from msgspec import UNSET
 from restante import errors
 from restante.calls.publishing import Publish
 from restante.client.batches.batch_view import BatchName
-from restante.client.publishing.carriers_sync import CallCarrier
-from restante.client.publishing.pipeline_sync import Pipeline
+from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface import surface
 from restante.errors import Fault

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from restante.model.producers.producer import ProducerNumbers
-from restante.server.connections.frame_order import FrameOrder, Publishing
+from restante.server.connections.pipeline import FrameOrder, Publishing
 
 
 def numbers(group: int) -> ProducerNumbers:

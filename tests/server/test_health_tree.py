@@ -27,9 +27,8 @@ from restante.hub.health import deep_check as module
 from restante.hub.health.deep_check import _write, deep_check, forget_checks, health_recipient
 from restante.hub.mailboxes.calls import peek_bundle
 from restante.model.access.access import Role
-from restante.model.health.bounds import Reading
+from restante.model.health.bounds import ROUND_SECONDS, Reading
 from restante.model.health.tree import HealthLeaf
-from restante.model.health.window import ROUND_SECONDS
 from restante.model.storage.partition import partition_of
 from restante.ports.content import Content, ContentRequest, OriginPort
 from restante.server.access.tokens import TokenFile

@@ -17,7 +17,7 @@ from restante.client.groups.holdings import Holdings, TakenPage
 from restante.errors import Unavailable
 from restante.hub.batches import batch_counts, batch_parts, part_calls
 from restante.hub.consignments import prepared, rounds
-from restante.hub.consignments.open_rounds import OpenRounds
+from restante.hub.consignments.staged_parcels import OpenRounds
 from restante.hub.door import hub, open_store
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.opening_rows import BlobsAhead, OpeningRows

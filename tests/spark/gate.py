@@ -34,9 +34,14 @@ class Passing:
     rule: Rule | None = None
     answered: threading.Event = field(default_factory=threading.Event)
 
-    def kill_caller(self) -> None:
-        """Kill the process that asked: a worker of Spark's, or a driver's."""
-        os.kill(_owner(self.client.getpeername()[1]), signal.SIGKILL)
+    def kill_caller(self) -> bool:
+        """Kill the process that asked: a worker of Spark's, or a driver's. False: it has ended already, as with its driver."""
+        owner = _owner(self.client.getpeername()[1])
+        if owner is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(owner, signal.SIGKILL)
+        return True
 
 
 Act = Callable[[Passing], bool]
@@ -62,7 +67,7 @@ def cut(_: Passing) -> bool:
 
 
 def kill_caller(passing: Passing) -> bool:
-    passing.kill_caller()
+    assert passing.kill_caller(), "nobody asked"
     return False
 
 
@@ -189,8 +194,8 @@ def _shut(end: socket.socket) -> None:
         end.shutdown(socket.SHUT_RDWR)
 
 
-def _owner(port: int) -> int:
-    """The process whose connection has this port on its side."""
+def _owner(port: int) -> int | None:
+    """The process whose connection has this port on its side; none where it has ended."""
     local = f"0100007F:{port:04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     inodes = {f"socket:[{row[9]}]" for row in rows if row[1] == local}
@@ -198,4 +203,4 @@ def _owner(port: int) -> int:
         with contextlib.suppress(OSError):
             if str(found.readlink()) in inodes:
                 return int(found.parts[2])
-    raise AssertionError(f"nobody has port {port}")
+    return None

@@ -104,7 +104,7 @@ def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, 
     def change_and_kill(passing: Passing) -> bool:
         publish(hub, 300, 400)
         collect(hub, 4, 5)
-        passing.kill_caller()
+        assert passing.kill_caller()
         return False
 
     with Gate(hub.url) as gate:

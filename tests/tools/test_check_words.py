@@ -29,9 +29,9 @@ def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
 
 def test_docstrings_that_do_not_name_their_thing_are_found() -> None:
     tree = ast.parse(
-        '"""Whether it holds."""\nSIZE = 1\n"""What it takes."""\ndef answer():\n    """The answer of it."""\n'
+        '"""Whether a lock holds."""\nSIZE = 1\n"""What it takes."""\nLATE = 2\n"""When it ends."""\ndef answer():\n    """The answer of it."""\n'
     )
-    assert list(nameless(tree)) == [(3, "What it takes.")]
+    assert list(nameless(tree)) == [(3, "What it takes."), (5, "When it ends.")]
 
 
 def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from tests.work.dying_worker import STEPS
 from tests.work.ledger_app import ledger, make_ledger
 from tests.work.workers import HEARTBEAT, PATIENCE, SETTINGS, WorkerHere, wait_until
 
-pytestmark = [pytest.mark.kills, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
 
 THINGS = tuple(f"thing {number}" for number in range(6))
 LEASE = 3 * HEARTBEAT

@@ -186,7 +186,7 @@ class KafkaReader:
         return FetchedRecord(message.partition(), message.offset(), message.value() or b"")
 
     def _is_passing(self, message: Any) -> bool:  # noqa: ANN401 - of an untyped library
-        """Whether it is no record, but an error that goes away by itself; others are raised."""
+        """Whether a polled message is no record, but an error that goes away by itself; other errors are raised."""
         error = message.error()
         if error is None:
             return False

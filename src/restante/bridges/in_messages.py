@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.bridges.header_columns import HeaderColumns, header_columns
 from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
-from restante.bridges.recipient_columns import column_picker, key_column
+from restante.bridges.record_columns import HeaderColumns, column_picker, header_columns, key_column
 from restante.bridges.topic_records import TopicRecords
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
@@ -235,7 +234,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 
 def _time_column(timestamps_ms: NDArray[np.int64]) -> Column:
-    """The same as `_time` of each. Many records have the same millisecond, which is written once."""
+    """`_time` of each timestamp, as a column. Many records have the same millisecond, which is written once."""
     moments: Column = column_of(timestamps_ms).dictionary_encode()
     distinct: Column = pc.min_element_wise(
         pc.max_element_wise(moments.dictionary, pa.scalar(0)), pa.scalar(_TIMESTAMP_MAX)

@@ -62,7 +62,7 @@ class OutRecords(NamedTuple):
     """How many changes could not be written."""
 
     def after(self, keys: Sequence[bytes]) -> OutRecords:
-        """The same, after records of these keys that have no value."""
+        """These records, after records of the given keys that have no value."""
         n = len(keys)
         return self._replace(
             keys=[*keys, *self.keys],

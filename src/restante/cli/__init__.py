@@ -14,7 +14,7 @@ import typer
 from restante.cli.shared.exits import EPILOG, WRONG
 from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.no_pandas import say_command
-from restante.cli.shared.option_problems import reword
+from restante.cli.shared.options import reword
 from restante.cli.shared.plain import say
 from restante.errors import RestanteError, Unavailable
 from restante.model.columns.plain_text import plain

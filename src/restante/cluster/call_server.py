@@ -20,9 +20,8 @@ from restante.cluster.call_values import (
     encode_error,
     letters_of,
 )
-from restante.cluster.frame_connection import FrameConnection
-from restante.cluster.frames import FrameKind
-from restante.cluster.socket_paths import short_path
+from restante.cluster.frames import FrameConnection, FrameKind
+from restante.cluster.places import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess
 from restante.hub.engine.commit_request import CommitRequest, Listener

@@ -38,7 +38,7 @@ class _Asked:
     caller: Grant
     deadline: float
     doubtful: bool = False
-    """Whether it may have been carried out."""
+    """Whether the call may have been carried out."""
     answer: asyncio.Future[Any] | None = None
     """The future answer to a call that waits for its turn."""
 

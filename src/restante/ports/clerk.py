@@ -81,7 +81,7 @@ class Clerk(Protocol):
 
     @property
     def merges(self) -> bool:
-        """Whether it merges parts now; otherwise the caller does, who has them at hand."""
+        """Whether the clerk merges parts now; otherwise the caller does, who has them at hand."""
         ...
 
     def merged(self, parts: Sequence[SegmentPart], first: int) -> list[EncodedSegment] | None:
@@ -90,7 +90,7 @@ class Clerk(Protocol):
 
     @property
     def reads(self) -> bool:
-        """Whether it reads pages of the feed now; otherwise the caller does."""
+        """Whether the clerk reads pages of the feed now; otherwise the caller does."""
         ...
 
     def published(self, page: PageQuestion) -> ReadPage | None:
@@ -99,7 +99,7 @@ class Clerk(Protocol):
 
     @property
     def lays_out(self) -> bool:
-        """Whether it lays out bulk now; otherwise the caller does."""
+        """Whether the clerk lays out bulk now; otherwise the caller does."""
         ...
 
     def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:

@@ -217,7 +217,7 @@ class _Round:
         self.places: list[NDArray[np.int64]] = []
         self.wrong: list[str] = []
         self.latest = (0.0, "")
-        """When it was done with which recipient."""
+        """When the round was last done with a recipient, and with which."""
         self._last: dict[tuple[str, str], int] = {}
 
     def walk(self) -> None:

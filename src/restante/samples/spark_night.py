@@ -218,7 +218,7 @@ class _Actors:
         self.readings = 0
         self.wrong: list[str] = []
         self.latest = (0.0, "")
-        """When it was done with which actor."""
+        """When the night was last done with an actor, and with which."""
 
     def walk(self) -> None:
         for name in self._names:

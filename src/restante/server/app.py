@@ -13,8 +13,7 @@ from restante.server.connections.exchange import ClientGone, Exchange, Receive, 
 from restante.server.desk import Desk
 from restante.server.live import events, web_socket
 from restante.server.live.web_socket import TICKET
-from restante.server.mounts import MountedApplication, hand_over, is_below
-from restante.server.route_table import Route, Router
+from restante.server.route_table import MountedApplication, Route, Router, hand_over, is_below
 from restante.server.routes import (
     acknowledgements,
     actions,
@@ -28,12 +27,10 @@ from restante.server.routes import (
     live_clients,
     mailboxes,
     messages,
-    nodes,
     partitions,
     producers,
     publishing,
     sends,
-    sources,
     tokens,
     upkeep,
 )
@@ -47,7 +44,6 @@ _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *sends.ROUTES,
     *producers.ROUTES,
-    *sources.ROUTES,
     *backplane.ROUTES,
     *consignments.ROUTES,
     *mailboxes.ROUTES,
@@ -55,7 +51,6 @@ _WORKING: tuple[Route, ...] = (
     *batches.ROUTES,
     *acknowledgements.ROUTES,
     *partitions.ROUTES,
-    *nodes.ROUTES,
     *feed.ROUTES,
     *groups.ROUTES,
     *actions.ROUTES,

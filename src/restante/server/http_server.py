@@ -18,7 +18,7 @@ from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Counter
 from restante.server.logs import leave_tickets_out
-from restante.server.mounts import MountedApplication
+from restante.server.route_table import MountedApplication
 
 _log = logging.getLogger("restante.server")
 _TICK_SECONDS = 0.1
@@ -94,7 +94,7 @@ class HttpServer:
         self.application = application
         self.url = counter.url
         self.sockets = [] if bound is None else [bound]
-        """Where it is served."""
+        """The sockets on which the application is served."""
         given = {"settings": counter.settings.server, "metrics": counter.metrics}
         self.connection: type[HttpConnection] = type("Connection", (connection,), given)
         self.server = AnnouncedServer(self._config())

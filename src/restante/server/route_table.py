@@ -1,13 +1,14 @@
-"""Which handler serves a request: one table of routes, found segment by segment."""
+"""Which handler serves a request: one table of routes, found segment by segment; and applications mounted under a path."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from restante.errors import MethodNotAllowed, NotFound
 from restante.model.access.access import Role
-from restante.server.connections.exchange import Exchange, unquoted
+from restante.server.connections.exchange import Event, Exchange, Receive, Scope, Send, unquoted
 from restante.server.desk import Desk
 
 Handler = Callable[[Desk, Exchange], Awaitable[None]]
@@ -77,3 +78,33 @@ def _step(node: _Node, segment: str) -> _Node:
     if node.free is None:
         node.free = _Node(name=segment.strip("{}"))
     return node.free
+
+
+class MountedApplication(Protocol):
+    """An ASGI application that can be told that the hub is going."""
+
+    path: str
+    """The path of the application: all below it is its own."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    def drain(self) -> None:
+        """End what would go on for ever."""
+        ...
+
+
+def is_below(path: bytes, mounted: MountedApplication) -> bool:
+    own = mounted.path.encode()
+    return path == own or path.startswith(own + b"/")
+
+
+async def hand_over(mounted: MountedApplication, exchange: Exchange, receive: Receive, send: Send) -> None:
+    """Let it answer; what it answered is counted as with every request."""
+
+    async def sending(event: Event) -> None:
+        if event["type"] == "http.response.start":
+            exchange.status = event["status"]
+        elif event["type"] == "http.response.body":
+            exchange.sent_bytes += len(event.get("body", b""))
+        await send(event)
+
+    await mounted(exchange.scope, receive, sending)

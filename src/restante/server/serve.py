@@ -32,7 +32,7 @@ from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.process_memory import spare_the_collector
 from restante.server.access.gate import gate_of, is_loopback
-from restante.server.access.origin_secret import origin_secret
+from restante.server.access.private_file import origin_secret
 from restante.server.app import Application
 from restante.server.desk import Desk
 from restante.server.health.hub_metrics import HubMetrics

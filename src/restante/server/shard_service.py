@@ -8,10 +8,9 @@ from pathlib import Path
 import msgspec
 
 from restante.cluster.call_server import CallServer
-from restante.cluster.line_carrier import LineCarrier
+from restante.cluster.places import own_socket
 from restante.cluster.shard_folders import ShardTable, shard_folders
-from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
-from restante.cluster.socket_paths import own_socket
+from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET, LineCarrier
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock

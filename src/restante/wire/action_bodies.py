@@ -75,7 +75,7 @@ class OutcomesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PartitionOutcomesBody(OutcomesBody, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The same of one partition among several."""
+    """The outcomes of one partition among several."""
 
     partition: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)]
 

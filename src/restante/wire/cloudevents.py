@@ -45,7 +45,7 @@ def id_of_event(source: str, event_id: str) -> str:
 
 
 def is_time(text: str) -> bool:
-    """Whether it is a time of RFC 3339, with its zone."""
+    """Whether a text is a time of RFC 3339, with its zone."""
     try:
         return converted(text, datetime).utcoffset() is not None
     except msgspec.ValidationError:

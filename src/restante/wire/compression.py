@@ -12,7 +12,31 @@ from restante.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from restante.limits import MIB
 from restante.wire.json_values import Body
 from restante.wire.media import weighted_names
-from restante.wire.outgoing.sink import Sink
+
+
+class Sink:
+    """A file to write to, which remembers only what was written since it was last asked."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, content: bytes) -> int:
+        self._written.append(bytes(content))
+        return len(content)
+
+    def taken(self) -> Iterator[bytes]:
+        written, self._written = self._written, []
+        if written:
+            yield b"".join(written)
+
+    def flush(self) -> None:
+        """Do nothing: a sink holds nothing back."""
+
+    def close(self) -> None:
+        self.closed = True
+
 
 Encoding = Literal["zstd", "gzip"]
 ENCODINGS: tuple[Encoding, ...] = ("zstd", "gzip")

@@ -63,7 +63,7 @@ class LiveDoor(Protocol):
 
 
 class AsyncLiveLine(Protocol):
-    """The same for asynchronous programs."""
+    """A live connection for asynchronous programs."""
 
     async def run(self) -> str: ...
     async def send(self, request: int, message: Message) -> None: ...

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from restante.limits import SEND_BYTES_MAX, SEND_MESSAGES_MAX
 from restante.model.columns.arrow import Column
 from restante.model.columns.arrow_checks import check_sound
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.uuids import made_uuids
 from restante.model.mailboxes.outtake import id_column
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID
 from restante.wire.publish_json import Making
 
 _CHUNKS_MAX = 64

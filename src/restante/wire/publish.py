@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from restante.errors import InvalidRequest
 from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.columns.arrow import Column, column_of
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, Random
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import time_column, to_table
 from restante.model.publishing import intake
@@ -27,6 +26,7 @@ from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import COLUMNS
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, Random
 from restante.wire.media import ARROW
 from restante.wire.outgoing.outgoing import arrow_bytes
 from restante.wire.plain_tables import plain_table
@@ -49,12 +49,12 @@ def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms:
 
 
 def encode_stage(sent: Few | Many | EncodedPublish) -> EncodedPublish:
-    """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
+    """A parcel to be staged, without ids for messages that have none: a repetition is known by the name of its parcel."""
     return _encode(sent, None)
 
 
 def encode_sourced(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
-    """The same, of messages with a source. A table goes as it is, and the hub alone judges it.
+    """A publish of messages with a source. A table goes as it is, and the hub alone judges it.
 
     A repetition is known by its positions, so ids need not be made before the first attempt.
     """

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from restante.limits import KIB
-from restante.model.columns.few_ids import Random, made_ids
 from restante.model.publishing.broadcast import Broadcast, has_broadcast
 from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.message import Message, text_of
+from restante.model.uuid_text import Random, made_ids
 from restante.wire.media import JSON
 
 _JSON_DATA_BYTES_MAX = 256 * KIB

@@ -31,7 +31,7 @@ def action_page(page: NextPage, hub_now: float) -> ActionPage:
 
 
 def few_page(page: FewPage, hub_now: float) -> ActionPage:
-    """The same of a page of values."""
+    """A page of values as a page of actions."""
     return ActionPage(
         partition=page.partition,
         generation=page.generation,

@@ -39,7 +39,7 @@ class WorkHolds:
         self._changed = asyncio.Event()
 
     def may_read(self, partition: int, generation: int) -> bool:
-        """Whether it is known what is held there."""
+        """Whether the things that are held in a partition are known."""
         if not self._names or self._known.get(partition) == generation:
             return True
         self._changed.set()

@@ -18,7 +18,7 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import RestanteError
 from restante.limits import GROUP_RUNNING_MAX
 from restante.model.groups.group_answers import Assigned, GroupStatus, Running
-from restante.model.groups.leases import lease_seconds
+from restante.model.groups.membership import lease_seconds
 from restante.model.work.core import WorkAttempt, WorkCore
 from restante.model.work.counts import WorkCounts
 from restante.model.work.results import AttemptPassing, OutcomeReport, sent_together
@@ -97,7 +97,7 @@ class WorkRunner:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is a member of its group, and the hub answers."""
+        """Whether the worker is a member of its group, and the hub answers."""
         return self.lease.member_id is not None and not self.lease.is_silent()
 
     async def run(self) -> None:

@@ -36,7 +36,7 @@ class WorkRun:
     """The ids of the actions in the order in which attempts were begun."""
     counts: WorkCounts
     seconds: float
-    """How long it would have taken, the waits included and the handlers' own time not."""
+    """How many seconds the run would have taken, with the waits and without the handlers' own time."""
 
     @property
     def states(self) -> list[str | None]:
@@ -49,7 +49,7 @@ def run(app: App, actions: Sequence[ActionRequest]) -> WorkRun:
 
 
 async def run_async(app: App, actions: Sequence[ActionRequest]) -> WorkRun:
-    """The same, for tests that are asynchronous themselves."""
+    """Run an app as `run` does, for tests that are asynchronous themselves."""
     await _call_all(app.starting)
     try:
         return await _Bench(app, actions).work()

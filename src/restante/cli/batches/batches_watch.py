@@ -63,7 +63,7 @@ def watch(
 
 
 def _watched(batch: Batch, every: float, end: float | None) -> BatchStatus:
-    """How it was seen last."""
+    """The batch as it was seen last."""
     seen = batch.status()
     try:
         with _screen() as show:

@@ -15,8 +15,8 @@ from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.cli.feed.feed_outputs import Output
+    from restante.cli.feed.feed_progress import Summary
     from restante.cli.feed.feed_rows import RowLook
-    from restante.cli.feed.feed_summary import Summary
 
 
 class FeedFormat(Enum):
@@ -98,7 +98,7 @@ def feed(
     restante feed --follow --bootstrap --positions mine.json
     """
     from restante.cli.feed.feed_follow import FeedFollower, FollowWish
-    from restante.cli.feed.feed_positions import Positions
+    from restante.cli.feed.feed_progress import Positions
 
     output = None if output == _STANDARD_OUTPUT else output
     names = _names_of(columns)

@@ -121,7 +121,7 @@ class _File:
         return self.rows >= FILE_ROWS_MAX or self._file.tell() >= FILE_BYTES_TARGET
 
     def finish(self) -> None:
-        """On the disk, under its name, when this returns."""
+        """Put a file on the disk, under its name, before this returns."""
         with self._stack:
             self._write()
             self._writer.close()

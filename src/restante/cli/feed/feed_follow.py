@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from restante.cli.feed.feed_outputs import Given, Output
+from restante.cli.feed.feed_progress import Show, Summary, status_line
 from restante.cli.feed.feed_rows import RowLook, change_count, first_changes, last_number
-from restante.cli.feed.feed_summary import Show, Summary, status_line
 from restante.cli.shared.interrupts import Interrupts, interrupts
 from restante.errors import PositionAhead, PositionGone
 
 if TYPE_CHECKING:
-    from restante.cli.feed.feed_positions import Positions
+    from restante.cli.feed.feed_progress import Positions
     from restante.client.surface.surface import Feed, FeedPage, Hub
 
 _RECORD_SECONDS = 1.0

@@ -207,13 +207,13 @@ def _confirm(bundle: Bundle) -> None:
 
 
 def _filer(folder: Path, file_format: FileFormat | None, as_json: bool) -> Deliver:
-    from restante.cli.mailboxes.collect_files import Shelf
+    from restante.cli.mailboxes.collect_files import BundleFolder
 
-    shelf = Shelf(folder, Format.JSONL if file_format is None else Format(file_format.value))
+    files = BundleFolder(folder, Format.JSONL if file_format is None else Format(file_format.value))
 
     def deliver(bundle: Bundle) -> None:
-        found = shelf.find(bundle.bundle_id)
-        path = found or shelf.write(bundle)
+        found = files.find(bundle.bundle_id)
+        path = found or files.write(bundle)
         if as_json:
             write_output(_json_line(_described(bundle) | {"file": str(path), "written": found is None}))
         else:

@@ -17,7 +17,7 @@ from restante.client.surface.surface import Bundle
 _SUFFIXES = {Format.JSONL: ".jsonl", Format.ARROW: ".arrow", Format.PARQUET: ".parquet"}
 
 
-class Shelf:
+class BundleFolder:
     """A folder that bundles are written to, one file each, named by the bundle's id."""
 
     def __init__(self, folder: Path, file_format: Format) -> None:
@@ -31,7 +31,7 @@ class Shelf:
         return found[0] if found else None
 
     def write(self, bundle: Bundle) -> Path:
-        """On the disk, under its final name, when this returns."""
+        """Write a bundle to the disk, under its final name, before this returns."""
         suffix = _SUFFIXES[self._format] if bundle.content is None else _suffix_of(bundle.media_type)
         path = self._folder / f"{bundle.bundle_id}{suffix}"
         with new_file(path, hidden=True) as file:

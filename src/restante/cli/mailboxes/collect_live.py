@@ -27,7 +27,7 @@ def check_alone(**others: object) -> None:
 
 
 def collect_live(recipient: Recipient, *, after: int | None, text: bool, as_json: bool) -> None:
-    """Until Ctrl-C; then it says where it was."""
+    """Print messages as they come, until Ctrl-C; then say where it was."""
     show, shown = printer(text=text, as_json=as_json), 0
     position: int | None = None
     with recipient.live(after=after, on_state=StateTeller()) as live:

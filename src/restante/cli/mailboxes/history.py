@@ -119,7 +119,7 @@ def _print(recipient: str, messages: list[Message], limit: int) -> None:
 
 
 def _when(message: Message) -> str:
-    """When it was published; of a delayed message, when it is due."""
+    """When a message was published; of a delayed message, when it is due."""
     if message.published_at is not None:
         return clock_time(message.published_at)
     return "" if message.visible_at is None else f"due {clock_time(message.visible_at)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from restante.model.storage.spread import Spread
+    from restante.model.storage.partition import Spread
 
 _BINS = 8
 _BAR_WIDTH = 40
@@ -49,8 +49,7 @@ def check(
 
     from restante.cli.partitions.checked_names import names_of
     from restante.errors import InvalidRequest
-    from restante.model.storage.partition import partitions_of
-    from restante.model.storage.spread import spread_of
+    from restante.model.storage.partition import partitions_of, spread_of
 
     counts = np.zeros(count, np.int64)
     for some in names_of(names):
@@ -62,7 +61,7 @@ def check(
 
 
 def _print(found: Spread, counts: NDArray[np.int64]) -> None:
-    from restante.model.storage.spread import is_power_of_two
+    from restante.model.storage.partition import is_power_of_two
 
     console = output()
     console.print(

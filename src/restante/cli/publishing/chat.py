@@ -52,7 +52,7 @@ def chat(hub: Hub, recipient: str, me: str, fields: dict[str, Any], *, as_json: 
 
 
 class _Paper:
-    """Where it is all printed, a line at a time, from several threads."""
+    """The terminal, to which several threads print, a line at a time."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -97,7 +97,9 @@ class _Desk:
             self._paper.failed(error)
             return
         self._paper.mark(sent, "sent", text)
-        self._last = threading.Thread(target=self._follow, args=(sent, text, self._last), daemon=True)
+        self._last = threading.Thread(
+            target=self._follow, args=(sent, text, self._last), name="restante-sent", daemon=True
+        )
         self._last.start()
 
     def wait(self) -> None:

@@ -50,7 +50,7 @@ class SentCounts:
 
 
 class SendWay(NamedTuple):
-    """Into which batch messages go, and when a send is answered."""
+    """The batch into which messages go, and when a send is answered."""
 
     batch: str | None = None
     accept: Accept | None = None

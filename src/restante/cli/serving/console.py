@@ -50,8 +50,7 @@ def console(
 
 def mount_door_console(service: DoorService, home: Path, number: int) -> None:
     """Mount the console at the first of several doors on one port, for sessions are in its memory; the others pass requests on."""
-    from restante.cluster.places import SocketPlace
-    from restante.cluster.socket_paths import own_socket, short_path
+    from restante.cluster.places import SocketPlace, own_socket, short_path
     from restante.console.view.markup import BASE
     from restante.server.doors.mount_elsewhere import MountElsewhere
     from restante.server.doors.upstream import Upstream

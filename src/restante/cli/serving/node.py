@@ -143,7 +143,7 @@ def _secret(cluster: ClusterSettings) -> bytes:
 
 
 def _digest(settings: Settings, tokens: str, key: int) -> str:
-    """The same in all nodes that are set up alike; it tells nothing else."""
+    """A digest of the set-up: the same in all nodes that are set up alike, and it says nothing else."""
     from restante.hub.door.node_calls import settings_digest
 
     alike = msgspec.structs.replace(settings, cluster=type(settings.cluster)(), store_password_file=None)

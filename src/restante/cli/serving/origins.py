@@ -35,7 +35,7 @@ def secret(
     """
     from restante.errors import InvalidRequest
     from restante.model.batches.webhook_rules import secret_text
-    from restante.server.access.origin_secret import origin_secret
+    from restante.server.access.private_file import origin_secret
 
     if not data.is_dir():
         raise InvalidRequest(f"There is no folder {data}. Give the data folder of the hub with --data.")

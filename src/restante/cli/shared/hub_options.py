@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import wraps
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
+
+from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.calls.call import Call
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from restante.hub.door.hub import OpenHub as InnerHub
     from restante.ports.content import OriginPort
     from restante.settings import Settings
+
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
@@ -69,7 +74,6 @@ class Door(NamedTuple):
         from restante.cli.shared.no_pandas import leave_pandas_out
 
         leave_pandas_out()  # Before the client: some of its modules make arrays when they are loaded.
-        from restante.cli.shared.client_words import hear_client
         from restante.client.surface.connect import connect
 
         hear_client()
@@ -77,7 +81,6 @@ class Door(NamedTuple):
 
     def open_small(self) -> SmallLink:
         """The hub far away, for a single message or an explanation: it comes without Arrow. Close it."""
-        from restante.cli.shared.client_words import hear_client
         from restante.client.transport.options import terms_of
         from restante.client.transport.small_link import SmallLink
 
@@ -91,7 +94,6 @@ class Door(NamedTuple):
         from restante.cli.shared.no_pandas import leave_pandas_out
 
         leave_pandas_out()
-        from restante.cli.shared.client_words import hear_client
         from restante.client.transport.http_sync import HttpLink
         from restante.client.transport.options import terms_of
 
@@ -172,3 +174,18 @@ def settings_here() -> Settings:
 
     path = os.environ.get("RESTANTE_SETTINGS")
     return load_settings(Path(path) if path else None, os.environ)
+
+
+class _OnStandardError(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), file=sys.stderr, flush=True)
+
+
+def hear_client() -> None:
+    """Print what the client says while it tries again, from now on. A second call changes nothing."""
+    from restante.client.transport.unreachable import LOGGER
+
+    logger = logging.getLogger(LOGGER)
+    if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
+        logger.addHandler(_OnStandardError())
+        logger.propagate = False

@@ -23,13 +23,13 @@ _changes_decoder = json_decoder(_Changes)
 
 
 def message_lines(table: pa.Table) -> Iterator[bytes]:
-    """Some lines at a time, each with its end."""
+    """Messages as lines, some at a time, each with its end."""
     for part in _parts(table):
         yield _lines(_array_decoder.decode(b"".join(messages_json(part))))
 
 
 def change_lines(table: pa.Table, columns: Collection[str] = ()) -> Iterator[bytes]:
-    """The same for rows of the feed; with columns, only these are written, and those that every change has."""
+    """Rows of the feed as lines, some at a time; with columns, only these are written, and those that every change has."""
     for part in _parts(table):
         yield _lines(_changes_decoder.decode(b"".join(changes_json(part, columns))).changes)
 

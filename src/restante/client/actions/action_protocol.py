@@ -38,7 +38,7 @@ from restante.model.actions.action_answers import (
 )
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.wanted_action import WantedAction
-from restante.model.columns.few_ids import made_ids
+from restante.model.uuid_text import made_ids
 from restante.wire.action_bodies import action_json, report_json, reports_json
 
 _encoder = msgspec.json.Encoder()

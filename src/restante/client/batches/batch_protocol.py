@@ -47,7 +47,7 @@ from restante.model.batches.batch_answers import (
     Sealed,
     Webhook,
 )
-from restante.model.columns.few_ids import made_ids
+from restante.model.uuid_text import made_ids
 
 T = TypeVar("T")
 

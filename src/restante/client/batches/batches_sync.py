@@ -26,7 +26,7 @@ from restante.client.batches.acknowledgement_calls import NOTHING, Acknowledgeab
 from restante.client.batches.acknowledger_sync import Acknowledger
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
-from restante.client.concurrency.side_by_side_sync import side_by_side
+from restante.client.concurrency.waits_sync import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.transport.link import Link, where
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX

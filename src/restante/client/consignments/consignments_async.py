@@ -16,7 +16,7 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.client.concurrency.openings import AsyncOpening
-from restante.client.concurrency.side_by_side_async import side_by_side
+from restante.client.concurrency.waits_async import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of

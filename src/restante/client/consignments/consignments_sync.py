@@ -16,7 +16,7 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
-from restante.client.concurrency.side_by_side_sync import side_by_side
+from restante.client.concurrency.waits_sync import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of

@@ -13,9 +13,9 @@ from restante.client.consignments.large_sends import SendWish, summed, whole_or_
 from restante.client.consignments.pieces import CutPieces, Piece
 from restante.client.transport.link import Link
 from restante.errors import RestanteError
-from restante.model.columns.few_ids import made_ids
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few, Many
+from restante.model.uuid_text import made_ids
 
 _WRITER = "send"
 

@@ -68,7 +68,7 @@ class FeedReading:
     linger_seconds: float = 0
 
     def tracks(self, known: Sequence[PartitionStatus], after: Mapping[int, int]) -> list[Track]:
-        """One for each partition that is asked for, from its position on, with the end that it has now."""
+        """A track for each partition that is asked for, from its position on, with the end that it has now."""
         ends = {status.partition: status.visible_sequence for status in known}
         self.check_known(known, after, name="after")
         return [
@@ -132,7 +132,7 @@ class Track:
 
 
 def longest_wait(tracks: int, *, seconds_max: float) -> float:
-    """How long to wait at one partition. If they are too many to wait at all of them, each has its turn every second."""
+    """The seconds to wait at one partition. If there are too many partitions to wait at all of them, each has its turn every second."""
     if tracks <= limits.FEED_WAITS_MAX:
         return seconds_max
     return min(seconds_max, limits.FEED_POLL_SECONDS * limits.FEED_WAITS_MAX / tracks)
@@ -175,7 +175,7 @@ def wish_of(*, origins: object, kinds: object, recipients: object, columns: obje
 
 
 def _partitions(given: object) -> tuple[int, ...] | None:
-    """All, one, or some, each once."""
+    """The partitions that are asked for: all, one, or some, each once."""
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Collection):

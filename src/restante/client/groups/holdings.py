@@ -58,7 +58,7 @@ class Question(NamedTuple):
     waits: bool
     """Whether to wait for what comes; otherwise there may be more at once."""
     whole: bool
-    """Whether it is about all that the member has, so that it may wait for long."""
+    """Whether the question is about all that the member has, so that it may wait for long."""
 
     @property
     def after(self) -> tuple[ReadAfter, ...]:

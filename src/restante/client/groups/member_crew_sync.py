@@ -45,7 +45,10 @@ class MemberCrew:
     def run(self, work: Work, at_once: int) -> None:
         """Have pages of so many partitions worked on at a time, until the crew ends or one of them fails."""
         errors: list[BaseException] = []
-        threads = [threading.Thread(target=self._work, args=(work, errors), daemon=True) for _ in range(at_once)]
+        threads = [
+            threading.Thread(target=self._work, args=(work, errors), name="restante-pages", daemon=True)
+            for _ in range(at_once)
+        ]
         for thread in threads:
             thread.start()
         try:

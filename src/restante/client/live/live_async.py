@@ -8,7 +8,7 @@ from typing import Self
 
 from restante.client.live.live_arguments import Following, identified, number_of
 from restante.client.live.live_follower_async import LiveFollower, MailboxHistory
-from restante.client.live.live_words import not_in_time
+from restante.client.live.live_states import not_in_time
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 from restante.model.publishing.message import Message
 from restante.wire.live_lines import AsyncLiveDoor

@@ -11,12 +11,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from restante.client.concurrency.condition_async import AsyncCondition
+from restante.client.concurrency.waits_async import AsyncCondition
 from restante.client.live.live_arguments import Following
 from restante.client.live.live_inbox import Fetch, Inbox
 from restante.client.live.live_outgoing import Outgoing, OutgoingItem
-from restante.client.live.live_states import Course, LiveStage, LiveState
-from restante.client.live.live_words import CLOSED, begins_earlier, ended, read_elsewhere, unreadable
+from restante.client.live.live_states import (
+    CLOSED,
+    Course,
+    LiveStage,
+    LiveState,
+    begins_earlier,
+    ended,
+    read_elsewhere,
+    unreadable,
+)
 from restante.errors import RestanteError
 from restante.limits import PAGE_MAX
 from restante.model.mailboxes.answers import HistoryPage

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from restante.client.live.live_arguments import Following
 from restante.client.live.live_inbox import Fetch, Inbox
 from restante.client.live.live_outgoing import Outgoing, OutgoingItem
-from restante.client.live.live_states import Course, LiveStage, LiveState
-from restante.client.live.live_words import CLOSED, begins_earlier, ended, unreadable
+from restante.client.live.live_states import CLOSED, Course, LiveStage, LiveState, begins_earlier, ended, unreadable
 from restante.errors import RestanteError
 from restante.limits import LIVE_CLOSE_SECONDS, PAGE_MAX
 from restante.model.mailboxes.answers import HistoryPage

@@ -1,4 +1,4 @@
-"""States of a live connection, and when it is tried again: decided without input and output."""
+"""States of a live connection, when it is tried again, and its errors and reasons in words: decided without input and output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from restante.errors import InvalidRequest, RestanteError
+from restante.errors import InvalidOperation, InvalidRequest, OutcomeUnknown, RestanteError, Unavailable
 from restante.limits import LIVE_RECONNECT_SECONDS_MAX, LIVE_STEADY_SECONDS
 from restante.wire.live import Disconnect
 
@@ -27,9 +27,9 @@ class LiveState(msgspec.Struct, frozen=True):
 
     stage: LiveStage
     reason: str | None = None
-    """Why it is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
+    """Why the connection is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
     delay: float | None = None
-    """After how many seconds it is tried again."""
+    """After how many seconds the connection is tried again."""
 
 
 class LivePatience(Protocol):
@@ -110,3 +110,34 @@ class Course:
 
 def _told(farewell: Disconnect) -> str:
     return farewell.reason if farewell.detail is None else f"{farewell.reason}: {farewell.detail}"
+
+
+CLOSED = "this program has closed it"
+
+
+def begins_earlier(number: int) -> str:
+    return f"the hub has nothing after {number}, where it begins now: its data is older than the position asked for"
+
+
+def ended() -> RestanteError:
+    error = Unavailable(f"The live connection has ended: {CLOSED}. Ask the recipient for a new one.")
+    error.retriable = False
+    return error
+
+
+def not_in_time() -> OutcomeUnknown:
+    return OutcomeUnknown(
+        "The hub did not say in time that the messages are collected. They may be; to say it again does no harm."
+    )
+
+
+def read_elsewhere() -> InvalidOperation:
+    return InvalidOperation(
+        "Another thread or task waits for the next message already. Ask the recipient for a live connection of your own."
+    )
+
+
+def unreadable(why: str) -> Unavailable:
+    error = Unavailable(f"What the hub pushed cannot be read: {why}. Is it a hub of this version?")
+    error.retriable = False
+    return error

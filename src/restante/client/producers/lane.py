@@ -127,7 +127,7 @@ class Lane:
             self.last = None
 
     def overtaken(self, parcel: Parcel, error: RestanteError) -> bool:
-        """Whether it was refused because an unresolved one, under the same numbers, has come through meanwhile."""
+        """Whether a parcel was refused because an unresolved one, under the same numbers, has come through meanwhile."""
         expected = error.details.get("expected")
         return isinstance(error, InvalidClientState) and any(
             other is not parcel and other.first == parcel.first and next_number(other.end) == expected

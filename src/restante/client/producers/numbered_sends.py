@@ -114,7 +114,7 @@ def send_sent(lane: Lane, sent: object, patience: SendPatience, batch: str | Non
 def send_sent_plainly(
     sent: object, partition: int | None, patience: SendPatience, batch: str | None = None
 ) -> Producing[Receipt]:
-    """The same without numbers."""
+    """The dialogue of a send without numbers."""
     parcel = yield from _gathered(sent, partition, batch)
     return (yield from send_plainly(parcel, patience))
 

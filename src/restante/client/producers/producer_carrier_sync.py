@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from restante.calls.producers import OpenLink, ReadProducer
 from restante.calls.publishing import Publish
-from restante.client.concurrency.turns import WaitingLine
+from restante.client.concurrency.waits_sync import WaitingLine
 from restante.client.producers.lanes import Lanes
 from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing
 from restante.client.transport.exchange import Pause

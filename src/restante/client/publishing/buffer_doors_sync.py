@@ -76,7 +76,7 @@ class BufferEntrance:
             self._changed.notify_all()
 
     def _lets_in(self, admitted: Admitted) -> bool:
-        """Whether it was the turn of these, and there was room. If there is none, nothing waits for more."""
+        """Let messages in if it is their turn and there is room; gives whether they were. Without room, nothing waits for more."""
         if self._queue[0] is not admitted:
             return False
         if self._state.takes(admitted):

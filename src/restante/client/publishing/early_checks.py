@@ -29,7 +29,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def is_plain_recipient(recipient: object) -> bool:
-    """Whether it is plainly a right one."""
+    """Whether a recipient is plainly a right one."""
     if type(recipient) is not str or not 0 < len(recipient) <= limits.RECIPIENT_CHARACTERS_MAX:
         return False
     return recipient.isprintable() and not recipient.isspace() and recipient not in STEPS

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from restante.errors import InvalidOperation
 from restante.model.columns.arrow_checks import check_sound
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, made_ids
 from restante.model.columns.uuids import Words, made_uuids, uuid_column, uuid_texts
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, made_ids
 
 _ID = pa.binary(16)
 

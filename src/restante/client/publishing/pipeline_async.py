@@ -1,4 +1,7 @@
-"""`producer.pipeline()` for asynchronous programs: sends that return at once, carried by a task."""
+"""`producer.pipeline()` for asynchronous programs: sends that return at once, carried by a task.
+
+A pipeline gets to the hub by an `AsyncCarrier`; `AsyncCallCarrier` is the one to a hub in this process.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,60 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
+from restante.calls.publishing import Publish
 from restante.client.batches.batch_view import BatchName, batch_id_of
-from restante.client.publishing.carriers_async import AsyncCarrier
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
 from restante.client.sending.sender_async import AsyncSender
-from restante.client.transport.exchange import Dialogue, LinkFrame, Step
+from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Step
 from restante.errors import RestanteError, Unavailable
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
+
+
+class AsyncCarrier(Protocol):
+    """How the frames of a pipeline get to the hub. All but `close` are called by one task."""
+
+    def identify(self, messages: list[Message]) -> list[Message]: ...
+    def encode(self, load: Load[Any]) -> object: ...
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
+    async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
+        """Carry out a step. Between a frame and its answer, do something else meanwhile."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InProcessPublish(Protocol):
+    """How a hub in this process is called."""
+
+    async def __call__(self, call: Publish, /) -> Receipt: ...
+
+
+class AsyncCallCarrier:
+    """Carries frames to a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
+
+    def __init__(self, call: InProcessPublish) -> None:
+        self._call = call
+
+    def identify(self, messages: list[Message]) -> list[Message]:
+        return messages
+
+    def encode(self, load: Load[Any]) -> None:
+        """Messages are taken as they are."""
+
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
+        receipt: Receipt = yield LongWork(partial(self._call, Publish(load.sent, batch=load.batch)))
+        return receipt
+
+    async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
+        assert isinstance(step, LongWork)
+        receipt: Receipt = await step.function()
+        return receipt
+
+    async def close(self) -> None:
+        pass
 
 
 class Pipeline:

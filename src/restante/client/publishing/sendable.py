@@ -123,7 +123,7 @@ def _is_one(sent: object) -> bool:
 
 
 def _is_event(given: object) -> bool:
-    """Whether it is an event of the `cloudevents` package, whose classes differ by version: what they share is asked for."""
+    """Whether a value is an event of the `cloudevents` package, whose classes differ by version: what they share is asked for."""
     return callable(getattr(given, "get_attributes", None)) and callable(getattr(given, "get_data", None))
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from restante.client.concurrency.condition_async import AsyncCondition
+from restante.client.concurrency.waits_async import AsyncCondition
 from restante.client.sending.send_queue import Gathering
 
 Load = TypeVar("Load")
@@ -31,7 +31,7 @@ class AsyncSender(Generic[Load]):
 
     @property
     def alarmed(self) -> bool:
-        """Whether it will look by itself when the next load is due."""
+        """Whether the sender will look by itself when the next load is due."""
         return self._timer is not None
 
     @property

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from threading import Condition
 from typing import Generic, TypeVar
 
-from restante.client.concurrency.condition_sync import Condition
 from restante.client.sending.send_queue import Gathering
 
 Load = TypeVar("Load")
@@ -36,7 +36,7 @@ class Sender(Generic[Load]):
         self._resting = 0
         self._threads: list[threading.Thread] = []
         self.alarmed = False
-        """Whether it will look by itself when the next load is due."""
+        """Whether the sender will look by itself when the next load is due."""
         self.changed = Condition(self.lock)
         """Guards the gathering. Callers wait for it: for room, for outcomes, for the end."""
 

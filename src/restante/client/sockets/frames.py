@@ -21,13 +21,13 @@ from restante.client.transport.unreachable import unreachable
 from restante.decoders import json_decoder
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown
 from restante.limits import PARTITIONS_MAX, SEND_BYTES_MAX
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, made_ids
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import check_numbers
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
 from restante.model.sources.source import check_source
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, made_ids
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.media import JSON, PROBLEM
 from restante.wire.publish import encode_publish

@@ -16,7 +16,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
 from restante.calls.publishing import Publish
-from restante.client.concurrency.condition_async import AsyncCondition
+from restante.client.concurrency.waits_async import AsyncCondition
 from restante.client.sockets.frame_window import UnderWay, crowded
 from restante.client.sockets.frames import PATH, Framing, UnreadableAnswer, is_small, lost, read_answer
 from restante.client.sockets.sockets import denied, failure_of, refused

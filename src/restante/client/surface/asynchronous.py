@@ -29,8 +29,7 @@ from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.groups.group_view import group_reading
 from restante.client.groups.groups_async import Group, list_groups
 from restante.client.jobs.jobs_async import Jobs
-from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCarrier
-from restante.client.publishing.pipeline_async import Pipeline
+from restante.client.publishing.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.sources.sources_async import Sources
 from restante.client.surface.arguments import seconds, text_of, whole

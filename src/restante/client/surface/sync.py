@@ -29,8 +29,7 @@ from restante.client.feed.feed_sync import Feed, Snapshot
 from restante.client.groups.group_view import group_reading
 from restante.client.groups.groups_sync import Group, list_groups
 from restante.client.jobs.jobs_sync import Jobs
-from restante.client.publishing.carriers_sync import CallCarrier, Carrier
-from restante.client.publishing.pipeline_sync import Pipeline
+from restante.client.publishing.pipeline_sync import CallCarrier, Carrier, Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.sources.sources_sync import Sources
 from restante.client.surface.arguments import seconds, text_of, whole

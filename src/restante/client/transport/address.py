@@ -26,7 +26,7 @@ class HubAddress:
 
     @property
     def socket_url(self) -> str:
-        """The same for web sockets: `http` becomes `ws`, `https` `wss`."""
+        """The address for web sockets: `http` becomes `ws`, `https` `wss`."""
         return "ws" + self.url.removeprefix("http")
 
     def credentials(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ def where(link: Link | AsyncLink) -> str:
 
 
 class AsyncLink(Protocol):
-    """The same for asynchronous programs."""
+    """A connection to a hub for asynchronous programs: its answers are awaited."""
 
     async def call(self, call: Call[Answer]) -> Answer: ...
     def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...

@@ -51,7 +51,7 @@ def _batch(batch: str | None) -> Pairs:
 
 
 def _accept(accept: Accept | None) -> Pairs:
-    """When it is to be answered, as a header."""
+    """When a publish is to be answered, as a header."""
     return () if accept is None else (("Restante-Accept", accept.value),)
 
 

@@ -22,7 +22,7 @@ from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
 from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
 from restante.hub.door.opening_rows import BlobsAhead
-from restante.model.shards.balance import next_move, shares, weights_of
+from restante.model.shards.ranges import next_move, shares, weights_of
 from restante.ports.clock import running_seconds
 from restante.ports.membership import NodeMembership, ShardRow, StoreSurvey
 from restante.ports.store import Store, StoreReader

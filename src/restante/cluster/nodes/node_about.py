@@ -20,9 +20,9 @@ class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
     settings: str
     """A digest of its settings and tokens: the same in all nodes."""
     since: int
-    """When it was started, in microseconds since 1970."""
+    """When the node was started, in microseconds since 1970."""
     draining: bool = False
-    """Whether it gives its shards away, and takes none."""
+    """Whether the node gives its shards away, and takes none."""
     rates: dict[int, float] = {}
     """Commits a second of its shards, of those that it has had for a while."""
 

@@ -31,9 +31,6 @@ class Markup:
         return self.text
 
 
-NOTHING = Markup("")
-
-
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """An element. `class_` is the attribute `class`, `data_x` is `data-x`; None and False leave an attribute out."""
     opened = f"<{name}{''.join(_attributes(attributes))}>"

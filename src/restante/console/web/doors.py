@@ -176,7 +176,7 @@ class HubAsker:
         return json_decoder(kind).decode(answer.body)
 
     async def maybe(self, kind: type[T], *segments: str, **query: object) -> T | None:
-        """The same; None where the visitor may not look, or the hub has no such route."""
+        """The answer of the hub; None where the visitor may not look, or the hub has no such route."""
         try:
             return await self.get(kind, *segments, **query)
         except RestanteError as error:

@@ -13,10 +13,10 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.actions.action_row import ActionRow, action_key, decode_action
-from restante.model.actions.settled_heads import can_settle, gaps_before, settled_head
+from restante.model.actions.settled_heads import apart_why, can_settle, gaps_before, settled_head
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import EntryKey, Space
-from restante.model.storage.head import Head, NumberRange, encode_head
+from restante.model.storage.head import Apart, Head, NumberRange, encode_head
 from restante.model.storage.keys import Cabinet, cabinet_key, key_number
 
 _SALT = 0x6163_7469_6F6E_7321
@@ -83,7 +83,8 @@ def settle_action(
     collected = kind is ChangeKind.COLLECTED
     in_turn = collected and number > head.head and not _waits_before(core, place, row, head, view)
     own = (NumberRange(number, number),)
-    record = ChangeRecord(kind, at, *cabinet, 1, own, apart=collected and not in_turn)
+    aside = own if apart_why(head, number) is Apart.SET_ASIDE else ()
+    record = ChangeRecord(kind, at, *cabinet, 1, own, apart=collected and not in_turn, aside=aside)
     draft.record(place.partition, place.recipient_hash, record)
     if binding(draft, place.partition):
         count_settled(core, draft, place.partition, np.array([number], np.int64), kind)

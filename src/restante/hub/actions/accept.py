@@ -26,8 +26,6 @@ from restante.model.mailboxes.answers import Receipt, moment
 from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.message import Message
 
-_MICROSECONDS = 1_000_000
-
 
 def send_action(core: Core, call: SendAction, caller: Grant) -> ActionStatus:
     message, publishing = prepared(core, call)

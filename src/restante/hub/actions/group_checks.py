@@ -76,7 +76,7 @@ def _took(core: Core, check: GroupCheck) -> float | None:
 
 
 def _is_gone(core: Core, check: GroupCheck) -> bool:
-    """Whether it can be dropped by nobody any more: it has expired, or was forgotten."""
+    """Whether nobody can drop a check any more: it has expired, or was forgotten."""
     try:
         return look_up(core, check.action_id, check.recipient).is_final
     except ActionUnknown:

@@ -1,9 +1,13 @@
-"""Poison: actions that could not be done, listed by group, done again, or given up."""
+"""Poison: actions that could not be done, listed by group, done again, or given up.
+
+When a worker dies, each action that it ran has one death more, and the third makes it poison.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -11,18 +15,24 @@ from msgspec import UNSET, Raw, UnsetType
 from restante import limits
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.errors import ActionUnknown, InvalidRequest, MessageErased, MessageUnknown
-from restante.hub.action_rows.action_memory import ActionPlace
+from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace
+from restante.hub.action_rows.outcome_rows import action_so_far, put_action, put_ending
+from restante.hub.action_rows.settle_action import ring_actions
 from restante.hub.actions.look_up import check_id, find_action, look_up
+from restante.hub.actions.outcomes import find_handed
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.groups.group_rows import unknown_group
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.groups.group_rows import position_so_far, unknown_group
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find
 from restante.hub.removal import removal
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import ActionProblem, ActionStatus, PoisonedAction, PoisonPage
+from restante.model.actions.action_reports import Ending, after_death
 from restante.model.actions.action_row import (
     ActionRow,
     ActionState,
+    OutcomeTexts,
     PoisonRow,
     action_key,
     decode_action,
@@ -31,10 +41,13 @@ from restante.model.actions.action_row import (
     poison_prefix,
 )
 from restante.model.columns import media_types
+from restante.model.groups.group_answers import Running
 from restante.model.groups.group_names import check_group
+from restante.model.groups.membership import GroupMember
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.pages import page_size
 from restante.model.publishing.message import Message
+from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number
 
@@ -159,3 +172,37 @@ def repeat_poison(core: Core, call: RepeatPoison, _: Grant) -> ActionStatus:
 def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
     row = _poison_of(core, call.group, call.action_id, call.concerns)
     removal.withdraw(core, core.address(row.concerns), call.action_id)
+
+
+def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMember, running: Sequence[Running]) -> None:
+    """A member's lease has ended without leaving, in this commit; it did these."""
+    for own in running:
+        if not 0 <= own.partition < core.deed.partition_count:
+            continue
+        if position_so_far(core, draft, group, own.partition).holder == member.member_id:
+            _count(core, draft, group, member, own)
+
+
+def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own: Running) -> None:
+    key = (own.partition, own.sequence_number)
+    handed = core.memory(ActionMemory).handed.get(key) or find_handed(core, *key)
+    if handed is None:
+        return
+    place = ActionPlace(own.partition, handed.recipient_hash, handed.number)
+    row = action_so_far(draft, place)
+    if row is None or row.is_final:
+        return
+    after = after_death(row, now=core.clock(), group=group)
+    if after.is_final:
+        detail = f"{after.deaths} workers died, or lost their leases, while they did it; the last was {member.name}."
+        put_ending(core, draft, place, Ending(after, ChangeKind.SET_ASIDE, OutcomeTexts(b"", detail)), member.name)
+        ring_actions(draft, [row.id])
+    else:
+        put_action(draft, place, after)
+        draft.applies.append(partial(core.memory(ActionMemory).note_death, *key, after.deaths))
+
+
+def running_in(core: Core, partition: int) -> set[int]:
+    """The actions of a partition that members say they do, by their numbers."""
+    heard = core.memory(GroupMemory).at_work()
+    return {own.sequence_number for one in heard for own in one.doing if own.partition == partition}

@@ -69,7 +69,7 @@ def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
 
 
 def publish_soon(core: Core, call: Publish, caller: Grant, waiter: LoopWaiter[Receipt]) -> bool:
-    """The same, if it goes through the backplane; the waiter gets the request, answered, in its own event loop."""
+    """Publish through the backplane, if the call may go that way; the waiter gets the request, answered, in its own event loop."""
     return _dispatched(core, call, caller, waiter) is not None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.plan import RequestDraft
-from restante.model.access.ownership import OWNER_BYTES
+from restante.model.access.access import OWNER_BYTES
 from restante.model.backplane.poison import RefusedRow, encode_poison, poison_key
 from restante.model.sources.source import NO_POSITION, SourceRow, decode_source, encode_source, row_after, source_key
 from restante.model.storage.changes import EntryKey, Space

@@ -21,8 +21,7 @@ from restante.hub.batches.memory import BatchMemory
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.access.access import Grant
-from restante.model.access.ownership import may_use
+from restante.model.access.access import Grant, may_use
 from restante.model.batches.acknowledged import encode_entry
 from restante.model.batches.batch import BatchRow, Counts
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, Counting
@@ -35,7 +34,7 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""How often it is noted that a batch is in use, by who acknowledges what was acknowledged before."""
+"""How often a batch is noted to be in use by calls that acknowledge what was acknowledged before."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):

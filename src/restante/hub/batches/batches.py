@@ -36,8 +36,7 @@ from restante.hub.engine.core import Core, is_text, parse_uuid, uuid_text
 from restante.hub.engine.newest_rows import newest_first
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import run
-from restante.model.access.access import Grant
-from restante.model.access.ownership import may_see, owner_of, spaces_of
+from restante.model.access.access import Grant, may_see, owner_of, spaces_of
 from restante.model.batches.batch import (
     BatchRow,
     Counts,
@@ -69,7 +68,7 @@ from restante.model.batches.batch_answers import (
     is_complete,
     is_counted_elsewhere,
 )
-from restante.model.batches.batch_ids import id_of_request
+from restante.model.batches.items import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.pages import page_size

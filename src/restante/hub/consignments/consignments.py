@@ -21,8 +21,7 @@ from restante.hub.engine.filing import drop_unreachable
 from restante.hub.engine.newest_rows import newest_first
 from restante.hub.engine.partitions import run_key
 from restante.hub.engine.plan import RequestDraft
-from restante.model.access.access import EVERYTHING, Grant
-from restante.model.access.ownership import may_see, owner_of, spaces_of
+from restante.model.access.access import EVERYTHING, Grant, may_see, owner_of, spaces_of
 from restante.model.batches.batch import BatchRow
 from restante.model.batches.batch_answers import Counting
 from restante.model.consignments.consignment import (

@@ -8,8 +8,8 @@ from operator import itemgetter
 
 from restante.calls.nodes import ListRounds
 from restante.hub.batches.batch_counts import home_of
-from restante.hub.consignments.open_rounds import OpenRounds
 from restante.hub.consignments.prepared import Prepared
+from restante.hub.consignments.staged_parcels import OpenRounds
 from restante.hub.engine.core import Core, uuid_text
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import moment

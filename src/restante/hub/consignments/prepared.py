@@ -6,7 +6,6 @@ first call. It asks home what became of the round, again and again, and does wha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -77,7 +76,6 @@ from restante.ports.store import StoreReader
 
 _TRIES = 3
 _ID_BYTES = 16
-_log = logging.getLogger(__name__)
 
 Place = tuple[int, bytes]
 """Partition and consignment."""

@@ -33,10 +33,15 @@ from restante.hub.batches.part_calls import closing
 from restante.hub.consignments.commit_consignment import count_committed, staged_runs
 from restante.hub.consignments.consignments import check_id, discard, leave, require_no_round, touch, usable_row
 from restante.hub.consignments.doubts import note_doubts
-from restante.hub.consignments.open_rounds import OpenRounds
 from restante.hub.consignments.prepared import Prepared, inquiring, stage_part
 from restante.hub.consignments.stage import check_room, open_consignment, repeated, stored_row
-from restante.hub.consignments.staged_parcels import NOTHING_STAGED, StagedSoFar, StagingRoom, is_staged_before
+from restante.hub.consignments.staged_parcels import (
+    NOTHING_STAGED,
+    OpenRounds,
+    StagedSoFar,
+    StagingRoom,
+    is_staged_before,
+)
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, Rest, run
@@ -73,7 +78,7 @@ from restante.model.storage.changes import Space
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
 _LATE_SECONDS = 0.2
-"""How often it is looked whether somebody has waited for long enough."""
+"""The seconds between two looks whether a caller has waited for long enough."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The open consignments, in memory, as the store has them: what is staged in each.
+"""The memory of consignments, as the store has them: what is staged in each open one, and the rounds that are at home here.
 
 Only the committer's thread changes it. Others look, and find out when they commit whether it is still so.
 """
@@ -23,6 +23,7 @@ from restante.model.consignments.consignment import (
     key_parcel,
 )
 from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.model.shards.rounds import RoundPhase, RoundRow, decode_round
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix
 from restante.ports.store import StoreReader
@@ -166,3 +167,27 @@ def staged_parcels(store: StoreReader, partition: int, prefix: bytes) -> Iterato
         for key, value in page:
             yield key_parcel(key), decode_parcel(value)
         start = page[-1][0] + b"\0"
+
+
+@dataclass(slots=True)
+class OpenRounds:
+    """The rounds at home here that have not come to their end, as committed."""
+
+    wanted: threading.Event = field(default_factory=threading.Event)
+    rows: dict[bytes, RoundRow] = field(default_factory=dict)
+    under_way: set[bytes] = field(default_factory=set)
+    """The rounds that somebody in this hub is carrying out."""
+
+    def enter(self, consignment: bytes, row: RoundRow) -> None:
+        if row.phase is RoundPhase.PREPARING or row.missing:
+            self.rows[consignment] = row
+        else:
+            self.rows.pop(consignment, None)
+
+
+def load_rounds(store: StoreReader, owned: range) -> OpenRounds:
+    rounds = OpenRounds()
+    for partition in owned:
+        for consignment, value in store.scan(partition, Space.CONSIGNMENT_ROUND):
+            rounds.enter(consignment, decode_round(value))
+    return rounds

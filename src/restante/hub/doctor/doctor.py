@@ -21,13 +21,12 @@ from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
 from restante.hub.doctor.doctor_consignments import examine_consignments, staged_runs
 from restante.hub.doctor.doctor_contents import check_names, examine_contents
-from restante.hub.doctor.doctor_delayed import examine_delayed
 from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
 from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_jobs import examine_jobs
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, examine_entries, read_bundles, read_heads
-from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
+from restante.hub.doctor.doctor_producers import examine_delayed, examine_producers, examine_sources
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
 from restante.hub.doctor.doctor_shards import examine_batch_parts, examine_rounds
 from restante.hub.doctor.doctor_tally import DoctorTally

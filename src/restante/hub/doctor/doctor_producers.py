@@ -1,4 +1,4 @@
-"""The doctor on producers and sources: whether the state of each can be, and fits what is stored."""
+"""The doctor on what publishing keeps: the states of producers and sources, and delayed messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
-from restante.model.access.ownership import OWNER_BYTES
+from restante.model.access.access import OWNER_BYTES
+from restante.model.columns.hashing import text_hash
 from restante.model.producers.producer import AcceptedRange, ProducerRow, following, key_owner
+from restante.model.publishing.delay import DueKey, decode_delayed, delayed_key
 from restante.model.sources.source import NO_POSITION, decode_source, key_source
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import key_number
@@ -62,3 +64,23 @@ def _range_faults(last: AcceptedRange, number: int | None, visible: int) -> Iter
             f"{last.accepted} messages of its last range cannot be the numbers {last.first_sequence_number} to "
             f"{last.last_sequence_number}; {visible} is the visible sequence."
         )
+
+
+def examine_delayed(case: Case) -> None:
+    due = dict[bytes, int]()
+
+    def by_time(key: bytes, _: bytes) -> None:
+        entry = DueKey.of(key)
+        due[entry.key] = entry.due
+
+    def message(key: bytes, value: bytes) -> None:
+        row = decode_delayed(value)
+        if key != delayed_key(text_hash(row.recipient, case.deed.key), row.recipient, row.id):
+            raise DataDamaged("It lies under the key of another message.")
+        if due.pop(key, None) != row.due:
+            raise DataDamaged("It is not found by its time, and would never be published.")
+
+    examine_entries(case, Space.DELAYED_DUE, "time of a delayed message", by_time)
+    examine_entries(case, Space.DELAYED, "delayed message", message)
+    for _ in due:
+        case.note("time of a delayed message", "It names a message that is not there.")

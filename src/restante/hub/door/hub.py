@@ -38,9 +38,9 @@ from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
-from restante.hub.actions.deaths import count_deaths, running_in
 from restante.hub.actions.group_checks import check_groups
 from restante.hub.actions.look_up import action_totals
+from restante.hub.actions.poison import count_deaths, running_in
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
@@ -52,10 +52,9 @@ from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
-from restante.hub.consignments.open_rounds import load_rounds
 from restante.hub.consignments.prepared import load_prepared, promised_for
 from restante.hub.consignments.rounds import hasten
-from restante.hub.consignments.staged_parcels import StagingRoom, load_room
+from restante.hub.consignments.staged_parcels import StagingRoom, load_room, load_rounds
 from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.commit_plans import plan_jointly, plan_lightly
@@ -88,7 +87,7 @@ from restante.hub.health.measures import measure_hub
 from restante.hub.jobs import jobs
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
-from restante.hub.mailboxes.aside import KeptAside
+from restante.hub.mailboxes.mailbox import KeptAside
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
@@ -98,7 +97,7 @@ from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
-from restante.hub.removal.feed_holds import FeedHolds
+from restante.hub.removal.retention import FeedHolds
 from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
@@ -209,7 +208,7 @@ class OpenHub:
         return background.start(self._core)
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:
-        """The same hub as somebody sees it who may not do everything. Who has it in process may."""
+        """The hub on behalf of a caller who may do what the grant says. A program that has the hub in process may do everything."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen._caller = caller

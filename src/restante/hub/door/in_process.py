@@ -54,7 +54,7 @@ class InProcess(InProcessLive):
         return self._hub
 
     def on_behalf_of(self, caller: Grant) -> InProcess:
-        """The same link for somebody who may not do everything."""
+        """The link on behalf of a caller who may do what the grant says."""
         if caller is EVERYTHING:
             return self
         seen = object.__new__(type(self))

@@ -17,8 +17,8 @@ from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
 from restante.limits import BLOB_NUMBERS_PER_FENCE
 from restante.model.storage.changes import Changes, Space
+from restante.model.storage.partition import check_new_count
 from restante.model.storage.run import decode_run
-from restante.model.storage.spread import check_new_count
 from restante.ports.carrier import Shard
 from restante.ports.store import Store, StoreReader
 from restante.settings import Settings

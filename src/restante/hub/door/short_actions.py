@@ -61,5 +61,5 @@ def report_soon(hub: OpenHub, call: ReportOutcomes, waiter: LoopWaiter[OutcomesT
 
 
 def report_all_soon(hub: OpenHub, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
-    """The same of several partitions."""
+    """Report outcomes of several partitions, as `report_soon` does for one."""
     return report_each_soon(hub.core, call, waiter)

@@ -21,7 +21,7 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 
 
 class Listener(Generic[T]):
-    """An object that is told in an event loop when a request is answered, without a task that waits there."""
+    """An object whose `take` an event loop calls when a request is answered, without a task that waits there."""
 
     __slots__ = ()
 

@@ -148,7 +148,7 @@ class Committer:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still commit."""
+        """Whether the committer can still commit."""
         return self._thread.is_alive() and not self._broken
 
     def seconds_without_room(self) -> float:

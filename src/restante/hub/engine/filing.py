@@ -171,7 +171,7 @@ def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], she
 
 
 def _commit_handfuls(core: Core, swaps: Sequence[_Swap]) -> None:
-    """One commit for all of them, which drops what earlier merges left behind."""
+    """Commit all merges together, and drop what earlier merges left."""
     free = core.pins.unreachable()
     requests = [Planned(swap) for swap in (*swaps, lambda draft: draft.dropped.extend(free))]
     core.committer.submit_each(requests)
@@ -289,7 +289,7 @@ def _merged(
     pieces: Sequence[SegmentPiece],
     fronts: Mapping[BlobKey, int],
 ) -> Sequence[EncodedSegment]:
-    """One slice of a shelf: by the clerk, unless some of it may be past its retention."""
+    """Merge one slice of a shelf: by the clerk, unless some of it may be past its retention."""
     found = None
     if core.clerk.merges and not partition.counters.forgotten:
         parts = [_part(core, stretch, piece, fronts) for stretch, piece in zip(stretches, pieces, strict=True)]

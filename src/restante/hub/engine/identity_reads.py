@@ -80,7 +80,7 @@ def _find(core: Core, partition: Partition, level: Known | StoredLevel, asked: H
 
 
 def find_stored(store: Store, partition: int, level: StoredLevel, asked: Hashes) -> tuple[Numbers, Numbers]:
-    """The same in one stored level; `DataDamaged` if what must be read for it cannot be."""
+    """The pairs of one stored level, as `find` gives them; `DataDamaged` if what must be read for it cannot be."""
     index, low, high = candidates(level, asked)
     if not len(index):
         return index, index

@@ -88,7 +88,7 @@ def _is_due(partition: Partition) -> bool:
 
 
 def keep_ahead(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
-    """Before runs are merged: a large run must not lie partly beyond what stored levels cover.
+    """Store identities before runs are merged: a large run must not lie partly beyond what stored levels cover.
 
     Opening reads every run that does, so it would take long.
     """

@@ -61,7 +61,7 @@ def _enter_small(core: Core, partition: Partition, run: Run, length: int, finger
 
 
 def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
-    """Into the catalog; and filing is told, when there is enough for it."""
+    """Add runs to the catalog, and wake filing when there is enough for it."""
     partition.runs = (*partition.runs, *runs)
     _note(core, partition, sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs]))
 

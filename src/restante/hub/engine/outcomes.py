@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class CommitTotals:
-    """Counts of commits since the hub was opened; only who holds the pen adds to them."""
+    """Counts of commits since the hub was opened; only the thread that holds the pen adds to them."""
 
     __slots__ = ("commits", "failures", "seconds")
 

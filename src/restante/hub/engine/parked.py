@@ -52,7 +52,7 @@ class ParkedRequests(Generic[R]):
 
 
 def held_too_long() -> Unavailable:
-    """The error for who was parked until the time was up."""
+    """The error for a caller whose request was parked until the time was up."""
     return Unavailable("What was sent is held by a commit of others that takes long. Try again.")
 
 

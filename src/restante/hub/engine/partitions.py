@@ -60,7 +60,7 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(slots=True)
 class Unfiled:
-    """Which partitions filing has to look at."""
+    """The partitions that filing has to look at."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
     overdue: set[int] = field(default_factory=set)

@@ -54,7 +54,7 @@ Procedures: TypeAlias = Mapping[type[Call[Any]], Callable[[Core, Any, Grant], Pr
 
 
 def waiting(procedures: Procedures) -> Functions:
-    """The same as functions that wait."""
+    """Procedures as functions that wait for each answer."""
     return {kind: partial(_run_one, begin) for kind, begin in procedures.items()}
 
 

@@ -55,7 +55,7 @@ class Tasks:
         return sum(task.name == name for _, task in tuple(self._threads))
 
     def start(self, task: Task) -> None:
-        """One more thread for a task."""
+        """Start one more thread for a task."""
         thread = threading.Thread(target=task.run, args=(self._core,), name=f"restante-{task.name}", daemon=True)
         thread.start()
         self._threads.append((thread, task))
@@ -67,12 +67,12 @@ class Tasks:
         return tuple(task.name for thread, task in tuple(self._threads) if not thread.is_alive())
 
     def wake(self) -> None:
-        """After `core.closing` is set: the threads notice, and end by themselves."""
+        """Wake the threads after `core.closing` was set: they end by themselves."""
         for task in self._tasks:
             task.wake(self._core)
 
     def close(self) -> None:
-        """After `core.closing` is set: wait until the threads have noticed."""
+        """Wait until the threads have ended, after `core.closing` was set."""
         self.wake()
         deadline = time.monotonic() + _LEAVE_SECONDS
         for thread, task in tuple(self._threads):

@@ -19,10 +19,9 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.feed.feed_handed import HandedRuns, handed, read_handed
 from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
-from restante.hub.feed.feed_rows import load, spans_of, whole_span
+from restante.hub.feed.feed_rows import is_tiny, joined_span, load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
 from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
-from restante.hub.feed.feed_tiny import is_tiny, joined_span
 from restante.model.feed.feed import (
     NumberedRecord,
     Released,
@@ -165,7 +164,7 @@ class _Part:
     low: int = 0
     high: int = 0
     first: int = 0
-    """Where it begins among the rows that are loaded."""
+    """Where the part begins among the rows that are loaded."""
     whole: LoadedRows | None = None
     handed: HandedRuns | None = None
     """If the clerk is to read it, what it is asked for. Then the group has numbers and sizes alone."""
@@ -180,7 +179,7 @@ class _Taking:
     wanted: FeedChoice
     limit: int
     enough: int | None
-    """With so many messages no further run is looked at. If it is given, others want the interpreter: the clerk reads what it can."""
+    """The number of messages after which no further run is looked at. It is given when others want the interpreter: then the clerk reads what it can."""
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
@@ -232,7 +231,7 @@ class _Taking:
             self._join()
 
     def _hand_over(self, given: HandedRuns) -> None:
-        """Neighbours are asked for together."""
+        """Hand a run to the clerk; neighbouring runs are asked for together."""
         before = self.parts[-1].handed if self.parts else None
         part = _Part(given.group(), handed=given)
         self._add(part)

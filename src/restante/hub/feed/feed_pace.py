@@ -63,7 +63,7 @@ class OtherWork:
             self._reading += seconds
 
     def share(self) -> float:
-        """1.0 as long as it is not known: nobody asked lately."""
+        """The share of one core; 1.0 as long as it is not known, because nobody asked lately."""
         with self._lock:
             now = self._clock()
             passed = now - self._since

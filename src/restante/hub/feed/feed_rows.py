@@ -1,21 +1,30 @@
-"""Rows read from runs: the records of chosen drawers, and the data of exactly the rows that an answer takes."""
+"""Rows read from runs: the records of chosen drawers, and the data of exactly the rows that an answer takes.
+
+Tiny runs, neighbours of a few rows each, are joined row by row, as filing does it, and read as one: a follower of single
+publishes would otherwise pay more for opening each run than for its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
+from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.core import Core
 from restante.hub.engine.row_reads import read_data, read_properties, read_records
-from restante.limits import BLOCK_BYTES
+from restante.limits import BLOCK_BYTES, COMMIT_FEW_BYTES_MAX
 from restante.model.feed.span_rows import Mask, Rows, Span, SpanRows, first_damaged, gathered_rows
 from restante.model.storage.catalog import damaged_directory
+from restante.model.storage.changes import BlobKey
 from restante.model.storage.gathered import Gathered
+from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.merge import DrawerStretch
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.row_formats import RECORD
-from restante.model.storage.run import StoredSegment, drawer_numbers
+from restante.model.storage.run import Run, StoredSegment, drawer_numbers
+from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.store import Store
 
 _ROWS_READ_ALONG = BLOCK_BYTES // RECORD.itemsize
@@ -74,3 +83,39 @@ def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Segmen
     for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(rows)], strict=True):
         first, last = int(rows[a]), int(rows[b - 1]) + 1
         yield read(store, span.stretch.stored, span.row + first, records[first:last])
+
+
+_ROWS_MAX = 16
+"""Runs with more rows than this are read as columns, which is as quick."""
+
+
+def is_tiny(run: Run) -> bool:
+    """Whether a run is small and plain enough to be joined with its neighbours."""
+    row = run.row
+    return row.rows <= _ROWS_MAX and row.length <= COMMIT_FEW_BYTES_MAX // _ROWS_MAX and not row.published_at
+
+
+def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
+    """All rows of tiny runs, held in memory; None if a run cannot be read so: the caller then reads it as columns."""
+    names, base = NameTable(core.deed.key), runs[0].row.first
+    handful = Handful(names)
+    try:
+        for run in runs:
+            for stored, place in zip(run.segments, run.row.segments, strict=True):
+                content = bytes(core.store.read_blob(stored.blob, 0, place.length))
+                handful.add_segment(content, stored.base - base)
+    except (DataDamaged, FormatUnsupported):
+        return None
+    encoded = handful.encoded(partition, names.encoded())
+    return None if encoded is None else _span(encoded, base)
+
+
+def _span(encoded: EncodedSegment, base: int) -> Span:
+    # The joined run is in no blob: the rows held here are all that is read.
+    stored = StoredSegment(BlobKey(encoded.group, 0), base, encoded.front)
+    segment, content = stored.segment, memoryview(b"".join(encoded.parts))
+    ledger = content[segment.frame_length :]
+    records = np.frombuffer(ledger, RECORD, encoded.rows, segment.records_at)
+    properties = ledger[segment.properties_at : segment.ledger_length]
+    held = SegmentPiece(stored, 0, records, ledger[segment.ledger_length :], properties)
+    return Span(DrawerStretch(stored, 0, len(segment.drawers)), 0, records, None, held)

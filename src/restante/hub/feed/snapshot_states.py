@@ -80,9 +80,10 @@ def states_at(
             fates.collected_at[inside] = record.at if record.kind is ChangeKind.COLLECTED else NEVER
             if record.moved:
                 shown &= ~inside
-        elif record.kind is ChangeKind.RELEASED:
-            # A message that was released later had been set aside, perhaps so long ago that its record is gone.
-            fates.state[inside & ~told] = _SET_ASIDE
+        else:
+            # A message that was released, withdrawn or done later had been set aside, perhaps so long ago that its record is gone.
+            aside = inside if record.kind is ChangeKind.RELEASED else in_ranges(record.aside, numbers)
+            fates.state[aside & ~told] = _SET_ASIDE
             if record.moved:
                 shown |= inside
         told |= inside

@@ -16,8 +16,7 @@ from restante.hub.groups.action_pages import waiting_rows
 from restante.hub.groups.memory import KnownGroup
 from restante.model.actions.action_counts import ActionTotals
 from restante.model.columns.arrow import numbers_of
-from restante.model.health.bounds import Reading
-from restante.model.health.window import RateWindow, mean
+from restante.model.health.bounds import RateWindow, Reading, mean
 
 _OLD = 60_000_000
 """Microseconds: what has waited so long is backlog."""

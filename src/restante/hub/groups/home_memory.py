@@ -28,7 +28,7 @@ class DueMove:
     said_at: float = 0.0
 
     def after(self, earlier: DueMove | None) -> DueMove:
-        """The same in place of one that was not carried out: who was lost before is not forgotten."""
+        """This move in the place of an earlier one that was not carried out: members that were lost before are not forgotten."""
         if earlier is None or self.lost or not earlier.lost:
             return self
         return replace(self, lost=earlier.lost, running=earlier.running, said_at=earlier.said_at)

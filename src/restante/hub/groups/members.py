@@ -41,8 +41,17 @@ from restante.model.groups.group import GROUPS_HOME
 from restante.model.groups.group_answers import Assigned, HeartbeatAnswer, Joined, Running
 from restante.model.groups.group_names import check_group, check_member
 from restante.model.groups.group_position import PositionRow
-from restante.model.groups.leases import lapsed, lease_seconds, overdue, seconds_left
-from restante.model.groups.membership import GroupMember, Membership, joined, released, without
+from restante.model.groups.membership import (
+    GroupMember,
+    Membership,
+    joined,
+    lapsed,
+    lease_seconds,
+    overdue,
+    released,
+    seconds_left,
+    without,
+)
 from restante.model.mailboxes.answers import moment
 
 _log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.calls import dequeue_request, peek_bundle
-from restante.hub.mailboxes.health_mailboxes import PREFIX, HealthMail
 from restante.hub.mailboxes.history import records_of
+from restante.hub.mailboxes.recipient_list import PREFIX, HealthMail
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
 from restante.hub.removal.retention import forget_records

@@ -11,8 +11,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.health_sources import HealthSources, Measure
 from restante.hub.engine.tasks import Tasks
 from restante.hub.mailboxes.origins import Origins
-from restante.model.health.bounds import ONE_IS_RED, Reading
-from restante.model.health.window import RateWindow, mean
+from restante.model.health.bounds import ONE_IS_RED, RateWindow, Reading, mean
 
 _THREADS = {
     "doors": ("backplane", "backplane-waits"),

@@ -11,8 +11,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
 from restante.limits import JOB_CHARACTERS_MAX, JOBS_KEPT_MAX
-from restante.model.access.access import Grant
-from restante.model.access.ownership import may_see, owner_of, spaces_of
+from restante.model.access.access import Grant, may_see, owner_of, spaces_of
 from restante.model.jobs.job import (
     HOME,
     JobRow,

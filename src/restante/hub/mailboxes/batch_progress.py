@@ -30,8 +30,7 @@ from restante.hub.mailboxes.history import fates_of, records_of
 from restante.hub.mailboxes.mailbox import Chunk, look
 from restante.hub.mailboxes.message_columns import STATES, WAITING
 from restante.hub.mailboxes.overview import Overview, overview
-from restante.model.access.access import Grant
-from restante.model.access.ownership import may_see
+from restante.model.access.access import Grant, may_see
 from restante.model.batches.batch import check_visible, decode_batch
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.batches.bound_stretches import Spans

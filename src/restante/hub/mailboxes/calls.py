@@ -13,7 +13,7 @@ from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.batch_slowest import slowest
 from restante.hub.mailboxes.claim_checks import content_of
-from restante.hub.mailboxes.health_mailboxes import HealthMail
+from restante.hub.mailboxes.recipient_list import HealthMail
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import ProgressPage
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus, Reason

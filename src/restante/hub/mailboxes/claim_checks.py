@@ -113,7 +113,8 @@ def _note_failure(core: Core, address: MailboxAddress, key: bytes, now: int) -> 
 def _in_time(function: ContentFunction, request: ContentRequest, seconds: float) -> Content:
     """Call the origin in a thread of its own; one that takes too long is left to itself."""
     outcome: list[Content | BaseException] = []
-    thread = threading.Thread(target=_call, args=(function, request, outcome.append), daemon=True)
+    arguments = (function, request, outcome.append)
+    thread = threading.Thread(target=_call, args=arguments, name="restante-origin", daemon=True)
     thread.start()
     thread.join(seconds)
     if not outcome:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
-from restante.hub.mailboxes.aside import count_aside
-from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look_for_mail, requested
+from restante.hub.mailboxes.mailbox import Opened, chunks, count_aside, first_number, look_for_mail, requested
 from restante.hub.mailboxes.peek import empty_reason, free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle

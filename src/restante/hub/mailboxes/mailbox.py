@@ -1,9 +1,12 @@
-"""A recipient's mailbox at one moment: its drawers, its heads, and what waits first in each cabinet."""
+"""A recipient's mailbox at one moment: its drawers, its heads, and what waits first in each cabinet.
+
+`KeptAside` counts what other subjects keep for it: messages that are accepted, and not in the mailbox yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -73,7 +76,7 @@ def look(core: Core, address: MailboxAddress) -> Opened:
 
 
 def look_for_mail(core: Core, address: MailboxAddress) -> Opened:
-    """The same without actions, which are no mail."""
+    """The mailbox without actions, which are no mail."""
     opened = look(core, address)
     places = {cabinet: own for cabinet, own in opened.places.items() if cabinet.kind != ACTION_KIND}
     return Opened(address, places, mail_heads(opened.heads), opened.erasures, opened.runs)
@@ -147,3 +150,15 @@ def chunks(core: Core, places: Sequence[DrawerPlace], *, after: int = 0, last: i
 
 def _continues(begin: DrawerPlace, end: int, place: DrawerPlace) -> bool:
     return place.stored is begin.stored and place.row == end and end + place.count - begin.row <= _ROWS_AT_ONCE
+
+
+@dataclass(slots=True)
+class KeptAside:
+    """The subjects that keep messages aside."""
+
+    counters: list[Callable[[MailboxAddress], int]] = field(default_factory=list)
+    """Functions of a mailbox: how many messages a subject keeps aside for it."""
+
+
+def count_aside(core: Core, address: MailboxAddress) -> int:
+    return sum(count(address) for count in core.memory(KeptAside).counters)

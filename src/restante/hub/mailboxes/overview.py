@@ -175,7 +175,7 @@ def _divide(
 def _divide_each(
     core: Core, stored: StoredSegment, drawer: NDArray[np.int64], head: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same, drawer by drawer, where a segment cannot be read whole."""
+    """Divide the rows drawer by drawer, where a segment cannot be read whole."""
     count, published = np.zeros(len(drawer), np.int64), np.full(len(drawer), NEVER, np.int64)
     for index, line in enumerate(stored.segment.drawers[drawer]):
         row = int(line["row"])

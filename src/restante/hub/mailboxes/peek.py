@@ -24,11 +24,11 @@ from restante.hub.batches.bound_messages import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
-from restante.hub.mailboxes.aside import count_aside
 from restante.hub.mailboxes.mailbox import (
     Chunk,
     Opened,
     chunks,
+    count_aside,
     first_number,
     known,
     look_for_mail,

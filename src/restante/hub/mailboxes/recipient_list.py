@@ -1,4 +1,7 @@
-"""The recipients with waiting messages, by how many or by how old."""
+"""The recipients with waiting messages, by how many or by how old.
+
+The mailboxes in which the hub checks itself are not among them, and no count has their messages.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,40 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.explain import backlog
-from restante.hub.mailboxes.health_mailboxes import health_mailboxes
 from restante.hub.mailboxes.mailbox import look_for_mail
 from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
-from restante.model.columns.arrow import Column, column_of, strings_of
+from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
 from restante.model.mailboxes.pages import page_size
+
+PREFIX = "restante.health."
+
+
+class HealthMail:
+    """The partitions in which a check message waits now. Changed in the commits that store it and settle it."""
+
+    def __init__(self) -> None:
+        self._waiting: frozenset[int] = frozenset()
+        self.forget_at = 0
+        """When checks that are past their time are next forgotten, by the hub's clock."""
+
+    def add(self, partition: int) -> None:
+        self._waiting |= {partition}
+
+    def remove(self, partition: int) -> None:
+        self._waiting -= {partition}
+
+    def count(self, partition: int) -> int:
+        return int(partition in self._waiting)
+
+
+def health_mailboxes(recipients: Column) -> NDArray[np.bool_]:
+    """Which of these recipients are such mailboxes."""
+    found: NDArray[np.bool_] = numbers_of(pc.starts_with(recipients, PREFIX))
+    return found
+
 
 AGE_MAX = 5_000_000
 """A listing is at most this old, in microseconds."""

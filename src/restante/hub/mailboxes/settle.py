@@ -41,13 +41,15 @@ def settle(
     Neighbours that are apart for the same reason share one range, so the list stays short however often this happens.
     """
     numbers, chosen = part
+    before = apart_of(head, numbers)
     record = change(cabinet, kind, at, int(chosen.sum()), ranges_of(chosen, numbers))
-    draft.record(address.partition, address.hash, record)
+    aside = ranges_of(chosen & (before == Apart.SET_ASIDE), numbers)
+    draft.record(address.partition, address.hash, msgspec.structs.replace(record, aside=aside) if aside else record)
     count_settled(core, draft, address.partition, numbers[chosen], kind)
     if cabinet.kind == ACTION_KIND:
         note_settled(core, draft, address, numbers[chosen].tolist(), kind, at)
     why = _APART[kind]
-    joined = ranges_of(chosen | (apart_of(head, numbers) == why), numbers)
+    joined = ranges_of(chosen | (before == why), numbers)
     return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))
 
 

@@ -100,7 +100,7 @@ def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: S
 
 
 def _joined(stretches: Sequence[BoundStretch]) -> list[BoundStretch]:
-    """Neighbours of one batch as one."""
+    """Stretches, with neighbours of one batch joined."""
     joined = list(stretches[:1])
     for stretch in stretches[1:]:
         before = joined[-1]
@@ -112,7 +112,7 @@ def _joined(stretches: Sequence[BoundStretch]) -> list[BoundStretch]:
 
 
 def _extends(core: Core, partition: int, latest: BoundStretch, stretch: BoundStretch) -> bool:
-    """Whether it goes on where the latest one ends: no message that is still stored lies between them.
+    """Whether a stretch goes on where the latest one ends: no message that is still stored lies between them.
 
     All messages stored before this commit are in runs; and this one has numbered none before its first.
     """

@@ -15,15 +15,14 @@ from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources
-from restante.hub.publishing.bulk_elsewhere import laid_out_elsewhere
 from restante.hub.publishing.delayed import delay_request, refuse_combined
+from restante.hub.publishing.large_publish import laid_out_elsewhere, written_ahead
 from restante.hub.publishing.notice_delivery import deliver
 from restante.hub.publishing.publish import check_partition, large_publish
 from restante.hub.publishing.publish_request import PlainPublish, PublishRequest, ReadMessages
 from restante.hub.publishing.refuse import in_conflict
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.hub.publishing.sourced import sourced_publish
-from restante.hub.publishing.written_ahead import written_ahead
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
@@ -110,7 +109,7 @@ def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> C
 
 
 def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
-    """The same, without broadcasts: each of their messages has one recipient."""
+    """Messages without broadcasts: each of their messages has one recipient."""
     if isinstance(sent, Many) and isinstance(sent.content, Sequence) and has_broadcast(sent.content):
         return few_or_many(spread(sent.content))
     return sent

@@ -128,7 +128,7 @@ def take_back(core: Core, address: MailboxAddress, message_id: str) -> bool:
 
 
 def plan_take_back(core: Core, address: MailboxAddress, message_id: str, draft: RequestDraft) -> bool:
-    """The same, in a commit that may have put the message aside just before."""
+    """Take a delayed message back in a commit that may have put it aside just before."""
     key = delayed_key(address.hash, address.recipient, id_bytes(message_id))
     value = draft.get(address.partition, Space.DELAYED, key)
     if value is None:

@@ -23,7 +23,7 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
 
 
 def owned_arrivals(core: Core, arrivals: Arrivals) -> Arrivals:
-    """The same, if all of them are for partitions of this hub."""
+    """The arrivals, if all of them are for partitions of this hub."""
     if core.shard is not None:
         for partition in np.unique(arrivals.partition).tolist():
             core.require_owned(partition)

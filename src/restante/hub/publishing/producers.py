@@ -33,8 +33,7 @@ from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_items import OpenBatches
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.refuse import whole_refusal
-from restante.model.access.access import Grant
-from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
+from restante.model.access.access import NO_OWNER, OWNER_BYTES, Grant, may_see, owner_of, spaces_of
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.mailboxes.pages import page_size
 from restante.model.producers import producer
@@ -99,7 +98,7 @@ def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest
 
 
 def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: OpenBatches) -> None:
-    """A later one of a line: it is stored with the one before, or judged when that is known."""
+    """A later publish of a line is stored with the one before, or judged when the outcome of that is known."""
     before = found.ahead[_line(request)]
     if before is not None and _follows(request, before):
         if batches.refuse(request):
@@ -135,7 +134,7 @@ def _is_next(row: ProducerRow | None, request: PublishRequest) -> bool:
 
 
 def _follows(request: PublishRequest, before: PublishRequest) -> bool:
-    """Small ones alone: a large one is stored behind the small ones of its commit, so nothing may follow it there."""
+    """Whether a publish may follow another in one commit: small ones may. A large one is stored after the small ones of its commit."""
     small = before.unit is None and request.unit is None and request.count() > 0
     assert request.numbers is not None
     assert before.numbers is not None
@@ -205,7 +204,7 @@ def _digests(core: Core, request: PublishRequest) -> Digests:
 def _count_refusal(
     core: Core, draft: RequestDraft, request: PublishRequest, row: ProducerRow | None, error: RestanteError
 ) -> None:
-    """Attempts of those who were fenced off are remembered with the group."""
+    """Remember attempts of producers that were fenced off, with the group."""
     if isinstance(error, ProducerDisconnected) and row is not None:
         core.memory(ProducerMemory).fenced += 1
         _put(core, draft, _line(request), producer.row_fenced(row))

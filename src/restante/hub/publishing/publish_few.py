@@ -23,7 +23,6 @@ from restante.hub.publishing.holds import Holds
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.access.access import EVERYTHING
 from restante.model.actions.action_kind import ACTION_KIND
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
 from restante.model.columns.hashing import fingerprints as fingerprints_of
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
@@ -31,6 +30,7 @@ from restante.model.producers.parcel_digest import digests_of_letters, of_batch
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.segment_frame import EncodedSegment
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32

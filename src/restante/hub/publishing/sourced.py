@@ -21,8 +21,7 @@ from restante.hub.publishing.identities import judge
 from restante.hub.publishing.lay_out import arrived, laid_out, taken
 from restante.hub.publishing.publish_request import PublishRequest, SourcedRows, Unit, size_of
 from restante.hub.publishing.refuse import whole_refusal
-from restante.model.access.access import Grant
-from restante.model.access.ownership import spaces_of
+from restante.model.access.access import Grant, spaces_of
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal

@@ -3,11 +3,14 @@
 Change records lie in the order of time, so the oldest tell what ends its retention next. Forgetting is one small entry
 in the head: from then on history does not show the messages. Their bytes go when the runs that hold them are merged,
 or rewritten because most of them is past its time.
+
+`FeedHolds` lets a subject hold back, for a time, what it has still to read of the feed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 import msgspec
@@ -23,7 +26,6 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.mailboxes.overview import Overview, overview
 from restante.hub.publishing import producers
-from restante.hub.removal.feed_holds import hold_of
 from restante.model.columns.hashing import text_hash
 from restante.model.feed.feed import NumberedRecord
 from restante.model.removal.erasure import Erased, decode_erased
@@ -32,6 +34,35 @@ from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.head import Apart, Head, with_apart
 from restante.model.storage.keys import Cabinet, bundle_key, key_number, number_key, settlement_key
 from restante.model.storage.run import Run, RunRow, in_order
+
+
+@dataclass(slots=True)
+class FeedHolds:
+    """The subjects that may hold the feed back."""
+
+    holders: list[Callable[[int], int | None]] = field(default_factory=list)
+    """Functions of a partition: the number up to which a subject has passed it; None if it holds nothing back."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHold:
+    """The changes that are held back in one partition."""
+
+    passed: int | None
+    """The number up to which all readers have passed; None: nobody holds anything back."""
+    since: int
+    """The time up to which nothing is held any more."""
+
+    def has(self, number: int, at: int) -> bool:
+        """Whether what has this number, and happened then, is held back."""
+        return self.passed is not None and number > self.passed and at > self.since
+
+
+def hold_of(core: Core, partition: int) -> FeedHold:
+    told = [held(partition) for held in core.memory(FeedHolds).holders]
+    passed = min((number for number in told if number is not None), default=None)
+    return FeedHold(passed, core.clock() - int(core.settings.groups.hold_seconds * 1_000_000))
+
 
 _RECORDS_AT_ONCE = 500
 _HEADS_AT_ONCE = 1_000

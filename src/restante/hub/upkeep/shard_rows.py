@@ -136,7 +136,7 @@ def rows_hidden_alone(source: StoreReader, partition_count: int) -> HiddenRows:
 
 
 def rows_hidden_in_one(source: StoreReader) -> HiddenRows:
-    """The same of any store, of one shard or several; of a new one, nothing."""
+    """The hidden rows of any store, of one shard or several; of a new one, nothing."""
     deed = load_deed(source)
     return frozenset() if deed is None else rows_hidden_alone(source, deed.partition_count)
 

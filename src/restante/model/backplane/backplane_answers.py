@@ -16,7 +16,7 @@ class LogProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     position: int | None
-    """The last one that is stored."""
+    """The last position that is stored."""
     lag: int | None
     """How many positions the log has beyond it; null while the log does not answer."""
 
@@ -55,7 +55,7 @@ class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     reason: str
     messages: int
-    """How many it has; 0 if it cannot be read."""
+    """How many messages the record has; 0 if it cannot be read."""
     errors: tuple[Fault, ...]
     """The first messages that are at fault, by their index in the record."""
     bytes: int

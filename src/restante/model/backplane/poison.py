@@ -23,7 +23,7 @@ class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
     code: str
     reason: str
     messages: int
-    """How many it has; 0 if it cannot be read."""
+    """How many messages the record has; 0 if it cannot be read."""
     faults: tuple[tuple[int, str, str], ...]
     """The first messages that are at fault: index, code, detail."""
     content: bytes

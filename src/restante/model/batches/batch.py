@@ -15,8 +15,7 @@ import msgspec
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.errors import BatchSealed, BatchUnknown, DataDamaged, InvalidRequest
-from restante.model.access.access import EVERYTHING, Grant
-from restante.model.access.ownership import NO_OWNER, may_see, may_use
+from restante.model.access.access import EVERYTHING, NO_OWNER, Grant, may_see, may_use
 from restante.model.batches.batch_answers import BatchState, Counting
 
 
@@ -101,7 +100,7 @@ def state_of(row: BatchRow) -> BatchState:
 
 
 def is_completing(row: BatchRow, total: Counts) -> bool:
-    """Whether it becomes complete now: it is sealed, nothing is pending, and that has not been recorded before."""
+    """Whether a batch becomes complete now: it is sealed, nothing is pending, and that has not been recorded before."""
     return bool(row.sealed_at) and not row.completed_at and total.pending == 0
 
 

@@ -1,6 +1,6 @@
-"""The ids of items: `<batch>:<group>:<index>`, many at once.
+"""Ids of items, `<batch>:<group>:<index>`, many at once; and the id of a batch, made from that of the request that opens it.
 
-Ids come as texts and leave as columns. Most calls name items of one group; then the part that they have in common is
+The same request again is the same batch. Ids of items come as texts and leave as columns. Most calls name items of one group; then the part that they have in common is
 looked at once, and the indices are read as one text.
 """
 
@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.errors import InvalidItem, InvalidRequest
 from restante.model.batches.batch_answers import ItemIndices, ItemRange
+from restante.model.storage.partition import partition_of
 
 _GROUP = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}):(0|[1-9][0-9]*)", re.ASCII)
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -48,7 +51,7 @@ class NamedItems:
 
 
 class IndexColumn(NamedTuple):
-    """The same as `ItemIndices`, its indices read already: none is below 0."""
+    """`ItemIndices` whose indices are read already: none is below 0."""
 
     group: str
     indices: NDArray[np.int64]
@@ -210,3 +213,22 @@ def _no_item(item: object, place: int) -> InvalidItem:
         item=str(item)[:256],
         index=place,
     )
+
+
+_VARIANT = 0x80
+
+
+def id_of_request(request_id: str, key: str | None, partition_count: int) -> str:
+    """An id in the partition of the key, where it can be seen whether the key is used. Its time is that of the request."""
+    home = None if key is None else partition_of(key, partition_count)
+    asked = uuid.UUID(request_id).bytes
+    for number in count():
+        made = _made(asked, number)
+        if home is None or partition_of(made, partition_count) == home:
+            return made
+    raise AssertionError("there is always another number")
+
+
+def _made(asked: bytes, number: int) -> str:
+    digest = blake2b(asked + number.to_bytes(8), digest_size=8).digest()
+    return str(uuid.UUID(bytes=asked[:8] + bytes([_VARIANT | digest[0] >> 2]) + digest[1:]))

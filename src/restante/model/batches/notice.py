@@ -38,7 +38,7 @@ class NoticeState(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def waits(self) -> bool:
-        """Whether it is to be tried, or tried again."""
+        """Whether the notice is to be tried, or tried again."""
         return not self.delivered_at and not self.given_up_at
 
 

@@ -58,7 +58,7 @@ def text_hashes(texts: pa.StringArray, key: int) -> Hashes:
 
 
 def text_hash(text: str, key: int) -> int:
-    """The same for one text, forty times faster than as a column of one."""
+    """The hash of one text, forty times faster than as a column of one."""
     return _hash_of_words(text.encode(), key)
 
 

@@ -20,10 +20,10 @@ def looks_right(text: str) -> bool:
 
 
 def is_text(media_type: str) -> bool:
-    """Whether it is text that is no JSON: text/plain, text/csv and the like."""
+    """Whether a media type is of text that is no JSON: text/plain, text/csv and the like."""
     return media_type[:5].lower() == "text/" and not is_json(media_type)
 
 
 def is_json(media_type: str) -> bool:
-    """Whether it is JSON: application/json, or any whose subtype ends in +json."""
+    """Whether a media type is of JSON: application/json, or any whose subtype ends in +json."""
     return _is_json.fullmatch(media_type) is not None

@@ -45,7 +45,7 @@ def is_uuid(text: str) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """Whether it can be an id: a UUID, or another text that can stand in a URL."""
+    """Whether a text can be an id: a UUID, or another text that can stand in a URL."""
     return 0 < len(text) <= ID_CHARACTERS_MAX and not text.isspace() and name_problem(text) is None
 
 
@@ -68,7 +68,7 @@ def uuid_of_text(text: str) -> bytes:
 
 
 def words_of_texts(texts: pa.StringArray) -> Words:
-    """The same for a column. Each is a digest of its own, so this is one by one."""
+    """The words that stand for a column of texts. Each is a digest of its own, so they are made one by one."""
     made = b"".join(map(uuid_of_text, strings_of(texts)))
     return np.frombuffer(made, np.uint64).reshape(-1, 2)
 
@@ -136,5 +136,5 @@ def shown_ids(words: Words, texts: Column | None) -> Column:
 
 
 def id_texts(words: Words, stored: Column) -> list[str]:
-    """The same as values, for messages whose stored properties are given."""
+    """The ids as texts, one value a message, for messages whose stored properties are given."""
     return strings_of(shown_ids(words, split(stored)[0])) if len(words) else []

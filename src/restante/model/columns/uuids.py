@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.model.columns.arrow import Column, bytes_of, nulls_of, offsets_of, strings, strings_of
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import as_bytes
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID
 
 Words = NDArray[np.uint64]
 
@@ -42,7 +42,7 @@ def uuid_texts(words: Words) -> list[str]:
 
 
 def uuid_column(words: Words) -> pa.StringArray:
-    """The same as a column."""
+    """UUIDs as an Arrow column."""
     digits = np.frombuffer(binascii.hexlify(words.tobytes()), _PLAIN)
     dashed = np.full((len(words), _CHARACTERS), ord("-"), np.uint8)
     pieces: NDArray[np.void] = dashed.view(_DASHED).reshape(-1)

@@ -15,8 +15,7 @@ import msgspec
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, ConsignmentUnknown, InvalidRequest
-from restante.model.access.access import Grant
-from restante.model.access.ownership import NO_OWNER, may_see, may_use
+from restante.model.access.access import NO_OWNER, Grant, may_see, may_use
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.storage.keys import number_key

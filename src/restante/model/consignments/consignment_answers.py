@@ -36,7 +36,7 @@ class ConsignmentOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     webhook_secret: str | None = None
     """The secret that the hub made, if it was asked for a webhook and given none. It is told only here."""
     created: bool = True
-    """Whether it is new. On the wire the status of the answer says so."""
+    """Whether the consignment is new. On the wire the status of the answer says so."""
 
 
 class Staged(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: datetime
     last_activity_at: datetime
     closed_at: datetime | None
-    """When it was committed or discarded."""
+    """When the consignment was committed or discarded."""
     staged_messages: int
     staged_bytes: int
     receipt: Receipt | None
@@ -81,7 +81,7 @@ class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsignmentDetails(ConsignmentStatus, frozen=True, kw_only=True):
-    """The same, with the attempts, by writer and attempt."""
+    """The status of a consignment with its attempts, by writer and attempt."""
 
     attempts: tuple[StagedAttempt, ...]
 

@@ -54,7 +54,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     actions: tuple[str, ...] = ()
     paused: bool = False
     start: Start = Start.BEGINNING
-    """Where it began: a shard that hears of it late begins there too."""
+    """Where the group began: a shard that hears of it late begins there too."""
     version: int = 0
     """Higher with each change, also after the group was deleted and made again: shards tell an old word from a new one by it."""
 
@@ -129,7 +129,7 @@ def _shown(names: tuple[str, ...]) -> str:
 
 
 def without_action(row: GroupRow, action: str) -> GroupRow:
-    """The same without one of its actions; the same row if it has not got it."""
+    """The row without one of its actions; the row itself if it has no such action."""
     if action not in row.actions:
         return row
     return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))

@@ -22,7 +22,7 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     generation: int
     position: int
-    """Where it goes on: all up to it is done with."""
+    """Where the member goes on: all up to this position is done with."""
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +146,6 @@ class GroupTotals(msgspec.Struct, frozen=True, kw_only=True):
     """By partition."""
     members: int
     overtaken: int
-    """How often it asked for what the feed no longer had, since the hub was opened."""
+    """How often a member asked for what the feed no longer had, since the hub was opened."""
     givings: int
     """How often a partition was given to a member, since the hub was opened."""

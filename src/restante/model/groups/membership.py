@@ -1,4 +1,4 @@
-"""The membership of a group: who is in it, who has which partition, and who should have it.
+"""The membership of a group: who is in it, who has which partition, who should have it, and when leases end.
 
 `holders` says who has a partition, `targets` who should. A free partition is given to its target at once. One that
 somebody has goes on when it is released: until then the holder keeps it, and nobody else has it. Every giving raises the
@@ -8,7 +8,7 @@ follows from that, so a hub that was opened again decides the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -142,3 +142,30 @@ def member_key(group: str, member_id: bytes) -> bytes:
 def key_group(key: bytes) -> str:
     """The group of a member's key."""
     return key[:-17].decode()
+
+
+HEARTBEATS_MISSED_MAX = 3
+"""The number of heartbeats after which a member that misses them loses its partitions."""
+
+
+def lease_seconds(heartbeat_seconds: float) -> float:
+    return HEARTBEATS_MISSED_MAX * heartbeat_seconds
+
+
+def lapsed(heard: Mapping[bytes, float], now: float, heartbeat_seconds: float) -> frozenset[bytes]:
+    """The members whose leases have ended; `heard` says when each was heard last."""
+    length = lease_seconds(heartbeat_seconds)
+    return frozenset(member for member, at in heard.items() if now - at >= length)
+
+
+def overdue(told: Mapping[int, float], now: float, handover_seconds: float) -> frozenset[int]:
+    """The partitions that go on without a release; `told` says since when their holders know."""
+    return frozenset(partition for partition, at in told.items() if now - at >= handover_seconds)
+
+
+def seconds_left(
+    heard: Iterable[float], told: Iterable[float], now: float, *, heartbeat_seconds: float, handover_seconds: float
+) -> float | None:
+    """How long until something ends next; None if nothing does."""
+    ends = [at + lease_seconds(heartbeat_seconds) for at in heard] + [at + handover_seconds for at in told]
+    return max(0.0, min(ends) - now) if ends else None

@@ -1,7 +1,8 @@
-"""Measures, and the bounds that make a state of them: green, yellow or red."""
+"""Measures, a minute's window over counters that only grow, and the bounds that make a state of a measure: green, yellow or red."""
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 from typing import Annotated
 
@@ -84,3 +85,33 @@ def judged(reading: Reading, bounds: dict[str, Bound]) -> HealthMeasure:
         state=state,
         reason=reading.reason if told and reading.reason is not None else UNSET,
     )
+
+
+ROUND_SECONDS = 10.0
+"""How often health is evaluated."""
+WINDOW_SECONDS = 60.0
+
+
+class RateWindow:
+    """Counters as they were at each round, for as long as the window is; and what was added since its beginning."""
+
+    def __init__(self, seconds: float = WINDOW_SECONDS) -> None:
+        self._seconds = seconds
+        self._samples: deque[tuple[float, tuple[float, ...]]] = deque()
+
+    def added(self, now: float, counters: tuple[float, ...]) -> tuple[float, ...]:
+        """Note the counters as they are now; gives what came to each within the window.
+
+        The oldest sample that is kept is the last one from before the window began: a window is never shorter than it
+        should be, once the hub has run so long. Before that, it begins with the first sample.
+        """
+        self._samples.append((now, counters))
+        while len(self._samples) > 1 and self._samples[1][0] <= now - self._seconds:
+            self._samples.popleft()
+        first = self._samples[0][1]
+        return tuple(max(0.0, last - before) for last, before in zip(counters, first, strict=True))
+
+
+def mean(total: float, count: float) -> float | None:
+    """The mean; None: nothing was there to measure."""
+    return total / count if count else None

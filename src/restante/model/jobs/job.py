@@ -21,7 +21,7 @@ from restante.limits import (
     JOB_RUNS_KEPT,
     JOB_SCHEDULE_CHARACTERS_MAX,
 )
-from restante.model.access.ownership import NO_OWNER, OWNER_BYTES
+from restante.model.access.access import NO_OWNER, OWNER_BYTES
 from restante.model.jobs.job_answers import JobReport, JobRun, JobRunState, RunFigure, RunTable
 from restante.model.mailboxes.answers import moment
 from restante.model.publishing.names import name_problem

@@ -24,7 +24,7 @@ class LiveQueue:
         self._waiting: deque[Counted] = deque()
         self._bytes = 0
         self._late: Counted | None = None
-        """The last one dropped, which is still to be sent."""
+        """The last message dropped, which is still to be sent."""
         self.counter = 0
         self.last = last
         """The sequence number of what was counted last: everything up to it has been dealt with."""
@@ -66,7 +66,7 @@ class LiveQueue:
         return False
 
     def take(self, bytes_max: int) -> list[Counted]:
-        """The next ones, up to so many bytes, but at least one if there is any."""
+        """The next messages, up to so many bytes, but at least one if there is any."""
         taken: list[Counted] = []
         size = 0
         while self._waiting and (not taken or size < bytes_max):

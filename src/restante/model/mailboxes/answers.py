@@ -52,7 +52,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     stored: bool = True
     """False: those accepted are in the backplane, and will be stored."""
     positions: tuple[LogPosition, ...] = ()
-    """Where they are in the backplane, if they are not known to be stored."""
+    """Where the messages are in the backplane, if they are not known to be stored."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

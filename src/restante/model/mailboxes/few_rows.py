@@ -65,7 +65,7 @@ def _letters(piece: SegmentPiece, cabinet: Cabinet) -> list[StoredLetter]:
 
 
 def messages_of(letters: Sequence[StoredLetter]) -> tuple[Message, ...]:
-    """The same as values, without a column."""
+    """Letters as messages, without a column."""
     return tuple([_message(own) for own in letters])
 
 
@@ -93,7 +93,7 @@ def _message(own: StoredLetter) -> Message:
 
 
 def table_of(letters: Sequence[StoredLetter]) -> pa.Table:
-    """The same as columns, by `MESSAGE_SCHEMA`."""
+    """Letters as columns, by `MESSAGE_SCHEMA`."""
     rows, count = [own.letter for own in letters], len(letters)
     flags = np.array([row.flags for row in rows], np.uint8)
     properties = (

@@ -14,7 +14,7 @@ import msgspec
 
 from restante.errors import InvalidClientState, InvalidRequest, LinkRefused, ProducerDisconnected
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.model.access.ownership import NO_OWNER
+from restante.model.access.access import NO_OWNER
 from restante.model.mailboxes.answers import PartitionReceipt, ProducerState, Receipt, moment
 from restante.model.producers.parcel_digest import Digests
 from restante.model.storage.keys import number_key

@@ -45,6 +45,6 @@ class DraftColumns:
     expires_at: NDArray[np.int64] | None
     """Microseconds since 1970 UTC, `NEVER` where there is none."""
     visible_at: NDArray[np.int64] | None
-    """The same."""
+    """Microseconds since 1970 UTC, `NEVER` where there is none."""
     source_position: NDArray[np.int64] | None
     """`NOT_GIVEN` where there is none, cut like weights."""

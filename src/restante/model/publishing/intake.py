@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from restante.errors import Fault, InvalidRequest
 from restante.limits import DATA_BYTES_MAX
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import made_uuids
 from restante.model.publishing.intake_arrow import draft_of_arrow
@@ -22,6 +21,7 @@ from restante.model.publishing.intake_messages import draft_of_messages
 from restante.model.publishing.intake_rules import checked
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.validation import Faults
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID
 
 __all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages"]
 

@@ -158,7 +158,7 @@ def _views_of(views: Column) -> NDArray[np.int32]:
 
 
 def _harmless(views: Column) -> Column:
-    """The same, where null rows point nowhere: their validation passes them over, but the cast follows them."""
+    """String views whose null rows point nowhere: validation passes those over, but the cast would follow them."""
     if not views.null_count:
         return views
     places = _views_of(views).copy()
@@ -296,7 +296,7 @@ def _content(column: pa.ChunkedArray[Any]) -> pa.LargeBinaryArray:
 
 
 def _utf8(content: pa.LargeBinaryArray, name: str, faults: Faults) -> pa.LargeBinaryArray:
-    """The same; texts that are no UTF-8 are faults."""
+    """The content as texts; texts that are no UTF-8 are faults."""
     try:
         content.view(pa.large_string()).validate(full=True)
     except pa.ArrowInvalid:

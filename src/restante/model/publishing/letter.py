@@ -114,7 +114,7 @@ def bare_letter(recipient: object, data: bytes, *, own_id: str | None, origin: s
 
 
 def _plain(text: object, characters_max: int) -> bool:
-    """Whether it is a text of the right length, all of it printable, and not blank."""
+    """Whether a value is a text of the right length, all of it printable, and not blank."""
     return type(text) is str and 0 < len(text) <= characters_max and text.isprintable() and not text.isspace()
 
 
@@ -201,7 +201,7 @@ def _properties(value: object) -> bytes | None:
 
 
 def _is_special(message: Message) -> bool:
-    """Whether it says when it is to be seen, where it comes from, or what the hub alone says."""
+    """Whether a message says when it is to be seen, where it comes from, or what the hub alone says."""
     return not (
         message.visible_at is None
         and message.source_position is None

@@ -14,8 +14,7 @@ import msgspec
 
 from restante.decoders import packed_decoder
 from restante.errors import BatchSealed
-from restante.model.access.access import Grant
-from restante.model.access.ownership import NO_OWNER, may_use
+from restante.model.access.access import NO_OWNER, Grant, may_use
 from restante.model.batches.batch import Counts, check_known, plus
 
 

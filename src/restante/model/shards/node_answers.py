@@ -67,7 +67,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Rises with every owner."""
     state: ShardState = ShardState.SERVING
     reason: str | None = None
-    """Why it does not serve; operators see it."""
+    """Why the shard does not serve; operators see it."""
     lease_seconds: float | None = None
     """The time that is left of the owner's lease; null: it has the store for as long as it runs."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, Fault, InvalidMessage, InvalidRequest
 from restante.limits import FAULTS_SHOWN_MAX, SOURCE_CHARACTERS_MAX, SOURCE_POSITION_MAX
-from restante.model.access.ownership import NO_OWNER, OWNER_BYTES
+from restante.model.access.access import NO_OWNER, OWNER_BYTES
 from restante.model.mailboxes.answers import moment
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.names import name_problem

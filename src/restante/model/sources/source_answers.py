@@ -12,7 +12,7 @@ class PartitionPosition(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     position: int | None
-    """The last one that is stored. None: before all of them."""
+    """The last position that is stored. None: before all of them."""
     messages: int
     """How many messages of the source were stored there."""
     stored_at: datetime

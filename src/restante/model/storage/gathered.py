@@ -112,4 +112,4 @@ _COLUMNS: dict[str, Callable[[Gathered], Column]] = {
     "data": _data,
     "properties": _properties,
 }
-"""The others are times."""
+"""The function that makes each column; columns that are not listed are times."""

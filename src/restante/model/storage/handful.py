@@ -105,7 +105,7 @@ class Handful:
         self.count = 0
 
     def add_letter(self, letter: Letter, own_id: bytes, recipient_hash: int, published_at: int) -> None:
-        """The next one to arrive."""
+        """Add the message that arrived next."""
         names = self._names
         cabinet = (letter.recipient.encode(), names.origins[letter.origin], names.kinds[letter.kind])
         drawer = self._drawers.get(cabinet)
@@ -128,9 +128,9 @@ class Handful:
         self.count += 1
 
     def add_segment(self, content: bytes, shift: int) -> None:
-        """All rows of a segment that comes after those before it; `shift` is what their places grow by.
+        """Add all rows of a segment that follows those before it; `shift` is what the places of its rows grow by.
 
-        `DataDamaged` if it is not as it was written.
+        `DataDamaged` if the segment is not as it was written.
         """
         count, drawers, packed, texts, _, ledger, _, frame = decode_header(content)
         checks = check_bytes(content[frame : frame + ledger]) + check_bytes(content[frame + ledger :])

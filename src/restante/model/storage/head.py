@@ -31,7 +31,7 @@ class Apart(IntEnum):
     MOVED = 5
     """Released to the end: lives on under a new number."""
     COLLECTED = 6
-    """Before an earlier one of its cabinet was: only actions are."""
+    """Collected before an earlier message of its cabinet was: only actions are."""
 
 
 class NumberRange(msgspec.Struct, frozen=True, array_like=True):

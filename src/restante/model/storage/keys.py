@@ -18,7 +18,7 @@ class Cabinet(NamedTuple):
 
 
 def number_key(number: int) -> bytes:
-    """Sorts as the number does."""
+    """The key of a number: keys sort as their numbers do."""
     return number.to_bytes(8, "big")
 
 

@@ -1,14 +1,22 @@
-"""Which partition a recipient belongs to: `fnv1a_64(recipient) % partition_count`, for ever.
+"""The partition of a recipient, `fnv1a_64(recipient) % partition_count`, for ever; and how evenly names fall into partitions.
 
-FNV-1a, 64 bit, as published: a program in any language can compute it.
+FNV-1a, 64 bit, as published: a program in any language can compute it. Modulo a power of two it takes the low bits of the hash.
+Names that count up (`user-1`, `user-2`, …) differ in their last bytes, which the low bits tell apart better than chance would.
+Modulo another number all bits count, and names that differ little gather: with 100,000 sequential names the spread is far worse
+than chance from 250 partitions on. So a new data folder has a power of two of them.
 """
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante import limits
+from restante.errors import InvalidSettings
 from restante.model.columns.hashing import Hashes, padded_bytes
 
 FNV_OFFSET_BASIS = 0xCBF29CE484222325
@@ -29,7 +37,7 @@ def partition_of(recipient: str, partition_count: int) -> int:
 
 
 def partitions_of(recipients: pa.StringArray, partition_count: int) -> NDArray[np.int64]:
-    """The same for a column."""
+    """The partition of each recipient of a column."""
     return (fnv1a_64_column(recipients) % np.uint64(partition_count)).astype(np.int64)
 
 
@@ -44,3 +52,61 @@ def fnv1a_64_column(texts: pa.StringArray) -> Hashes:
             part = np.where(lengths > position, stepped, part)
         values[start : start + len(lengths)] = part
     return values
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How many names each partition has, against as many in each."""
+
+    names: int
+    partition_count: int
+    expected: float
+    least: int
+    most: int
+    mean_deviation_percent: float
+    worst_deviation_percent: float
+    worst_partition: int
+    chance_mean_deviation_percent: float
+    """The mean deviation that names thrown at random would have."""
+    chi_squared: float
+    z: float
+    """How many standard deviations chi-squared is above what chance has: below 0 is more even than chance."""
+
+
+def spread_of(counts: NDArray[np.int64]) -> Spread:
+    """The spread of the names that each partition has; at least one name."""
+    names, partitions = int(counts.sum()), len(counts)
+    expected = names / partitions
+    deviations = np.abs(counts - expected) / expected * 100
+    chi_squared = float(((counts - expected) ** 2).sum() / expected)
+    freedom = partitions - 1
+    return Spread(
+        names=names,
+        partition_count=partitions,
+        expected=expected,
+        least=int(counts.min()),
+        most=int(counts.max()),
+        mean_deviation_percent=float(deviations.mean()),
+        worst_deviation_percent=float(deviations.max()),
+        worst_partition=int(deviations.argmax()),
+        chance_mean_deviation_percent=100 * math.sqrt(2 / math.pi * (1 - 1 / partitions) / expected),
+        chi_squared=chi_squared,
+        z=(chi_squared - freedom) / math.sqrt(2 * freedom) if freedom else 0.0,
+    )
+
+
+def check_new_count(partition_count: int) -> None:
+    """Refuse a number of partitions that a new data folder is not to have. Older folders keep theirs."""
+    most = limits.NEW_PARTITIONS_MAX
+    if 1 <= partition_count <= most and is_power_of_two(partition_count):
+        return
+    below = min(2 ** (max(partition_count, 1).bit_length() - 1), most)
+    near = f"{below:,}" if below == most else f"{below:,} or {2 * below:,}"
+    raise InvalidSettings(
+        f"partition_count must be a power of two from 1 to {most:,} for a new data folder, not {partition_count:,}: "
+        f"other counts spread recipients unevenly. Use {near}.",
+        parameter="partition_count",
+    )
+
+
+def is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0

@@ -42,7 +42,7 @@ class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
     first_hash: int | None = None
     """The hash of its first recipient, of which a run of several segments is searched."""
     earliest_expiry: int | None = None
-    """When the first of its messages expires. Both are told by shelves; of others the directory is asked."""
+    """When the first message of the segment expires. Shelves write `first_hash` and this; for other runs the directory is read."""
 
 
 class RunRow(msgspec.Struct, frozen=True, array_like=True):
@@ -234,7 +234,7 @@ def tier_of(length: int) -> int:
 
 
 def is_small(row: RunRow) -> bool:
-    """Whether it is one that filing joins with any small neighbour, when it is to file everything."""
+    """Whether filing joins a run with any small neighbour, when it is to file everything."""
     return row.length < _SMALL_BYTES
 
 

@@ -103,7 +103,7 @@ class Segment:
         return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched)
 
     def published(self, at: int) -> Segment:
-        """The same, if all of it was published at one time, which is not the one that is written in it."""
+        """This segment, all of it published at one time, which is not the time that is written in it."""
         drawers = self.drawers.copy()
         drawers["earliest_published"] = at
         return replace(self, drawers=drawers)
@@ -198,7 +198,7 @@ def binary_offsets(column: pa.LargeBinaryArray | None) -> NDArray[np.int64]:
 def _cut(
     column: pa.LargeBinaryArray | None, offsets: NDArray[np.int64], rows: slice, records: RecordArray, field: str
 ) -> memoryview:
-    """The bytes of some rows of a column, without copying; the records are told where each begins."""
+    """The bytes of some rows of a column, without copying; `field` of the records gets where each row begins."""
     if column is None:
         records[field] = 0
         return memoryview(b"")

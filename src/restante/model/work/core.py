@@ -19,9 +19,8 @@ from functools import partial
 import msgspec
 
 from restante.limits import ACTION_DEATHS_MAX
-from restante.model.work.actions import ActionPage, NameOwner, WorkAction
+from restante.model.work.actions import ActionPage, EntryState, NameOwner, ThingState, WorkAction, WorkEntry, WorkThing
 from restante.model.work.counts import OTHERS, ActionCounts, WorkCounts
-from restante.model.work.entries import EntryState, ThingState, WorkEntry, WorkThing
 from restante.model.work.partition import PartitionWork
 from restante.model.work.results import (
     AttemptDone,

@@ -13,9 +13,8 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from restante.model.back_off import back_off
-from restante.model.work.actions import WorkAction
+from restante.model.work.actions import EntryState, ThingState, WorkAction, WorkEntry, WorkThing
 from restante.model.work.brake import Brake
-from restante.model.work.entries import EntryState, ThingState, WorkEntry, WorkThing
 from restante.model.work.results import OutcomeReport, WorkOutcome
 from restante.model.work.rules import BRAKE_THINGS, DOUBTFUL_ATTEMPTS_MAX, REPORT_OUTCOMES_MAX, WorkPolicy
 

@@ -98,7 +98,7 @@ class OutcomeReport(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None = None
     """Up to where everything has an outcome, in this report or before; None: it stays where it was."""
     release: bool = False
-    """The last one: the partition is given up with it."""
+    """Whether this report is the last one: the partition is given up with it."""
 
 
 def sent_together(reports: Sequence[OutcomeReport]) -> list[list[OutcomeReport]]:

@@ -34,7 +34,7 @@ class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
     """How one action is done."""
 
     retries: int = RETRIES
-    """How often it is tried again after an error that may pass."""
+    """How often an action is tried again after an error that may pass."""
     wait_seconds: float = WAIT_SECONDS
     """Before the n-th retry n times so long."""
     timeout_seconds: float = TIMEOUT_SECONDS

@@ -1,6 +1,8 @@
-"""A small file that only its owner may read, and that processes change in turns, as a whole.
+"""A small file that only its owner may read, and that processes change in turns, as a whole; `origins.secret` is one.
 
 A change is written beside the file, made durable, and renamed over it: a reader finds the old one or the new one.
+
+The secret in `origins.secret` signs calls to origins which have none of their own. It is made when it is first needed, and stays.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from restante.errors import StorageFull, Unavailable
+from restante.errors import DataDamaged, StorageFull, Unavailable
+from restante.model.batches.webhook_rules import new_secret, secret_text
+from restante.settings_texts import secret_bytes
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -90,3 +94,23 @@ def _translated(path: Path) -> Iterator[None]:
     except OSError as error:
         kind = StorageFull if error.errno in _FULL else Unavailable
         raise kind(f"{path.name} cannot be read or written: {error.strerror or error}.") from error
+
+
+FILE_NAME = "origins.secret"
+_BYTES_MAX = 1_024
+
+
+def origin_secret(folder: Path) -> bytes:
+    """The secret of a data folder, made if there is none."""
+    path = folder / FILE_NAME
+    with locked(path):
+        content = content_of(path, bytes_max=_BYTES_MAX)
+        if content is None:
+            content = secret_text(new_secret(os.urandom)).encode() + b"\n"
+            replace(path, content)
+    secret = secret_bytes(content.decode(errors="replace").strip())
+    if secret is None:
+        raise DataDamaged(
+            f"{path.name} holds no secret. Remove the file; the hub then makes a new secret, which the origins need."
+        )
+    return secret

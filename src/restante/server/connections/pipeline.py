@@ -2,7 +2,7 @@
 
 Small frames go straight into the committer's queue, one behind the other. A large frame is prepared in a thread and
 may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
-of one producer follow each other without a pause; `frame_order` says what has to wait for them.
+of one producer follow each other without a pause; `FrameOrder` says what has to wait for them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import asyncio
 import logging
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from restante.calls.publishing import Publish
 from restante.errors import Internal, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX
 from restante.model.access.access import Role
+from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
-from restante.server.connections.frame_order import FrameOrder
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk
 from restante.server.requests.publish_headers import Label, label_of
@@ -28,6 +29,48 @@ from restante.server.route_table import Route
 from restante.server.routes.publishing import count
 from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
 from restante.wire.problems import problem_of
+
+Publishing = asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The numbered frames under way in one partition: all are of one group."""
+
+    group: int
+    tasks: set[Publishing] = field(default_factory=set)
+
+
+class FrameOrder:
+    """The numbered frames of one connection that are under way."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, _Lane] = {}
+
+    def ahead(self, partition: int | None, producer: ProducerNumbers | None) -> list[Publishing]:
+        """The frames that the next frame must not overtake."""
+        if not self._lanes:
+            return []
+        if partition is None:
+            return [task for lane in self._lanes.values() for task in lane.tasks]
+        lane = self._lanes.get(partition)
+        if lane is None or (producer is not None and producer.group == lane.group):
+            return []
+        return list(lane.tasks)
+
+    def add(self, task: Publishing, partition: int, producer: ProducerNumbers) -> None:
+        """A numbered frame went into the queue, behind all that it must not overtake."""
+        lane = self._lanes.get(partition)
+        if lane is None or lane.group != producer.group:
+            lane = self._lanes[partition] = _Lane(producer.group)
+        lane.tasks.add(task)
+        task.add_done_callback(lambda done: self._remove(done, partition, lane))
+
+    def _remove(self, task: Publishing, partition: int, lane: _Lane) -> None:
+        lane.tasks.discard(task)
+        if not lane.tasks and self._lanes.get(partition) is lane:
+            del self._lanes[partition]
+
 
 _log = logging.getLogger("restante.server")
 

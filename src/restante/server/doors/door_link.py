@@ -35,12 +35,12 @@ from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
-from restante.model.batches.batch_ids import id_of_request
-from restante.model.columns.few_ids import made_ids
+from restante.model.batches.items import id_of_request
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
+from restante.model.uuid_text import made_ids
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
 from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions
@@ -83,7 +83,7 @@ class DoorLink:
         return None if self.backplane is None else self.backplane.doorway
 
     def on_behalf_of(self, caller: Grant) -> DoorLink:
-        """The same link for somebody who may not do everything."""
+        """The link on behalf of a caller who may do what the grant says."""
         if caller is self.caller:
             return self
         seen = object.__new__(type(self))
@@ -92,7 +92,7 @@ class DoorLink:
         return seen
 
     def in_order(self) -> DoorLink:
-        """The same link for one connection: what it sends to a shard is stored in that order, also after the shard was lost."""
+        """A link for one connection: what the connection sends to a shard is stored in that order, also after the shard was lost."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen.lines = OrderedLines(self.lines)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from restante.cluster.node_directory import NodeDirectory
+from restante.cluster.places import own_socket
 from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import ShardLines
-from restante.cluster.socket_paths import own_socket
 from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange

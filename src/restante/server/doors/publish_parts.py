@@ -32,7 +32,6 @@ from restante.errors import (
 )
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins, foreign
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake
@@ -45,6 +44,7 @@ from restante.model.publishing.validation import comparable_rows, misplaced
 from restante.model.shards.ranges import shard_of
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import MADE_ID
+from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 from restante.server.doors.refused_parts import FlawedSend, JudgedPart
 from restante.settings import Settings
 from restante.wire.media import ARROW

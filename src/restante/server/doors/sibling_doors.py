@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from restante.cluster.places import SocketPlace
-from restante.cluster.socket_paths import short_path
+from restante.cluster.places import SocketPlace, short_path
 from restante.errors import Unavailable
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch

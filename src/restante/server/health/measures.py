@@ -10,8 +10,7 @@ from pathlib import Path
 
 from restante.hub.engine.health_sources import HealthSources, Measure
 from restante.hub.health.measures import flag
-from restante.model.health.bounds import Reading
-from restante.model.health.window import RateWindow, mean
+from restante.model.health.bounds import RateWindow, Reading, mean
 from restante.server.health.metrics import ApiTotals
 
 ServerTask = asyncio.Future[None]

@@ -18,10 +18,9 @@ import msgspec
 
 from restante.hub.door.hub import OpenHub
 from restante.hub.health.measures import flag
-from restante.model.health.bounds import Bound
+from restante.model.health.bounds import ROUND_SECONDS, Bound
 from restante.model.health.history import HealthAnswer, HealthHistory, answer_of
 from restante.model.health.tree import HealthTree, Since, grow, judge_leaves
-from restante.model.health.window import ROUND_SECONDS
 from restante.settings import HealthSettings
 
 FIRST_DEEP_SECONDS = ROUND_SECONDS
@@ -60,7 +59,7 @@ class HealthRounds:
         self._owned = cycle(hub.owned)
         """The partitions that are written to, one after another."""
         self._partition = next(self._owned)
-        """The next one to be checked deeply."""
+        """The partition that is checked deeply next."""
         self._deep_problem: str | None = None
         self._closing = threading.Event()
         self._ended = threading.Event()

@@ -26,7 +26,7 @@ class Line(Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether it takes more just now."""
+        """Whether the line takes more just now."""
         ...
 
     def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:

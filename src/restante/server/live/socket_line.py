@@ -108,13 +108,13 @@ def socket_frames(counter: int, rows: LiveRows) -> bytes:
 
 
 def event_frames(counter: int, rows: LiveRows) -> bytes:
-    """The same as server-sent events."""
+    """Messages that are counted after a number, as server-sent events."""
     counters = range(counter + 1, counter + 1 + len(rows))
     return event_bytes((), tuple(zip(counters, rows.numbers, rows.texts, strict=True)))
 
 
 def event_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
-    """The same as server-sent events. A message's id is its sequence number, from which a client goes on."""
+    """Counted messages and frames as server-sent events. A message's id is its sequence number, from which a client goes on."""
     parts = [b"data: %b\n\n" % frame for frame in frames]
     for counter, number, text in messages:
         parts.append(b"id: %d\ndata: %b\n\n" % (number, message_frame(counter, text.translate(_ONE_LINE))))

@@ -1,4 +1,7 @@
-"""A node served: its door takes any call, and brings it to whichever node has the shard; its own shards it serves itself."""
+"""A node served: its door takes any call, and brings it to whichever node has the shard; its own shards it serves itself.
+
+As an ASGI application a node is a door that says of itself whether it lives and is ready.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,47 @@ from restante.cluster.nodes.peer_server import PeerServer, Taker
 from restante.cluster.nodes.peer_trust import GOODBYE_SECONDS, PeerTrust
 from restante.cluster.nodes.seat_directory import SeatDirectory
 from restante.cluster.nodes.shard_seats import ShardSeats
+from restante.errors import RestanteError
 from restante.model.shards.ranges import Ranges
 from restante.ports.membership import NodeMembership
+from restante.server.connections.exchange import Exchange
+from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_service import DoorService
-from restante.server.nodes.node_application import NodeApplication
 from restante.server.nodes.node_shard import NodeShardHost
+from restante.server.route_table import Route
+from restante.server.routes.health import Check, Health
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
+
+_NO_STORE = ((b"cache-control", b"no-store"),)
+
+
+class NodeApplication(DoorApplication):
+    """Restante as it is seen through one of several nodes."""
+
+    check_lease: Callable[[], None]
+    """Raises why this node is not one of those of the store at the moment."""
+
+    async def handle(self, route: Route, exchange: Exchange) -> None:
+        if route.path == "/livez":
+            await exchange.json(200, Health(status="pass", checks=[]), headers=_NO_STORE)
+        elif route.path == "/readyz":
+            await self._ready(exchange)
+        else:
+            await super().handle(route, exchange)
+
+    async def _ready(self, exchange: Exchange) -> None:
+        try:
+            self.check_lease()
+            if self._desk.draining.is_set():
+                raise RestanteError("The node is shutting down.")
+        except RestanteError as error:
+            failed = Check(name="lease", status="fail", duration_ms=0.0, reason=error.message)
+            await exchange.json(503, Health(status="fail", checks=[failed]), headers=_NO_STORE)
+        else:
+            passed = Check(name="lease", status="pass", duration_ms=0.0)
+            await exchange.json(200, Health(status="pass", checks=[passed]), headers=_NO_STORE)
+
 
 _log = logging.getLogger("restante.server")
 _SETTLING_SECONDS = 30.0

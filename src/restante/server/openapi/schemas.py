@@ -69,9 +69,8 @@ from restante.server.routes.jobs import ReportJobBody
 from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.partitions import Place
-from restante.server.routes.producers import LinkBody
+from restante.server.routes.producers import LinkBody, ResetSourceBody
 from restante.server.routes.sends import SendAnswer, SendsAnswer
-from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tokens import Caller, TicketAnswer, TicketBody, TokenBody, TokenMade, TokenPage
 from restante.server.routes.upkeep import Done, SettingsInForce
 from restante.wire.action_bodies import ActionBody, ActionsBody, JointOutcomesBody, OutcomesBody

@@ -1,4 +1,4 @@
-"""Partitions: how far each has come, and where a recipient lives."""
+"""Partitions and nodes: how far each partition has come, where a recipient lives, the map, a node that gives its shards away."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from restante.calls.call import query_names
 from restante.calls.mailboxes import ListPartitions, PartitionOf
-from restante.calls.nodes import ReadNodes
+from restante.calls.nodes import DrainNode, ListRounds, ReadNodes
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import PartitionStatus
 from restante.model.mailboxes.pages import page_size
-from restante.model.shards.node_answers import placed
+from restante.model.shards.node_answers import placed, without_reasons
+from restante.server.connections.bodies import read_nothing
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
+from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
+
+_NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,10 +65,30 @@ def _shown(status: PartitionStatus, owner: str | None) -> dict[str, object]:
     return msgspec.structs.asdict(status) | {"owner": owner or ""}
 
 
+async def nodes(desk: Desk, exchange: Exchange) -> None:
+    found = placed(await desk.call(ReadNodes(), exchange.grant), desk.url)
+    shown = found if exchange.grant.may_operate() else without_reasons(found)
+    await exchange.json(200, shown, headers=_NO_STORE)
+
+
+async def drain(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    call = asked(exchange, DrainNode, node=exchange.place["node"])
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+async def rounds(desk: Desk, exchange: Exchange) -> None:
+    await exchange.json(200, await desk.call(ListRounds(), exchange.grant), headers=_NO_STORE)
+
+
 _LOOKING = frozenset({Role.PUBLISHER, Role.READER})
+_OPERATOR = frozenset({Role.OPERATOR})
 
 ROUTES = (
     Route("GET", "/v1/partitions", partitions, _LOOKING, frozenset({"limit", "after"})),
     Route("GET", "/v1/partitions/{partition}", partition, _LOOKING),
     Route("GET", "/v1/recipients/{recipient}/partition", partition_of, _LOOKING | {Role.RECIPIENT}),
+    Route("GET", "/v1/nodes", nodes, frozenset(Role)),
+    Route("POST", "/v1/nodes/{node}/drain", drain, _OPERATOR, query_names(DrainNode)),
+    Route("GET", "/v1/rounds", rounds, _OPERATOR),
 )

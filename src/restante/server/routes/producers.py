@@ -1,4 +1,4 @@
-"""Producers that number what they publish: their links, and what the hub knows of them."""
+"""Producers that number what they publish, and sources that have positions: what the hub knows of them, and how it is changed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,31 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from restante.calls.call import query_names
-from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.call import Number, query_names
+from restante.calls.producers import (
+    DeleteSource,
+    ListProducers,
+    ListSources,
+    OpenLink,
+    ReadProducer,
+    ReadSource,
+    ResetSource,
+)
 from restante.errors import InvalidRequest
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.access.access import Role
-from restante.server.connections.bodies import read_request
+from restante.model.sources.source import NO_POSITION
+from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.requests.options import asked
 from restante.server.requests.producer_numbers import whole_number
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
+
+_NO_STORE = ((b"cache-control", b"no-store"),)
+_PRODUCERS = "/v1/partitions/{partition}/producers"
+_SOURCE = "/v1/sources/{source}"
 
 
 class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,11 +68,45 @@ def _group(text: str) -> int:
     return found
 
 
+class ResetSourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The position beyond which records are stored when they come again; null: all of them."""
+
+    position: Number | None
+    partition: Number | None = None
+    """The partition to reset; left out: all partitions that know the source."""
+
+
+async def source(desk: Desk, exchange: Exchange) -> None:
+    call = ReadSource(exchange.place["source"])
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+async def sources(desk: Desk, exchange: Exchange) -> None:
+    await exchange.json(200, await desk.call(asked(exchange, ListSources), exchange.grant), headers=_NO_STORE)
+
+
+async def reset_source(desk: Desk, exchange: Exchange) -> None:
+    sent = await read_request(desk, exchange, ResetSourceBody)
+    position = NO_POSITION if sent.position is None else sent.position
+    call = ResetSource(exchange.place["source"], position, sent.partition)
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+async def delete_source(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(DeleteSource(exchange.place["source"]), exchange.grant)
+    await exchange.answer(204)
+
+
 _LOOKING = frozenset({Role.PUBLISHER, Role.READER})
-_PRODUCERS = "/v1/partitions/{partition}/producers"
+_OPERATING = frozenset({Role.OPERATOR})
 
 ROUTES = (
     Route("POST", "/v1/partitions/{partition}/links", open_link, frozenset({Role.PUBLISHER})),
     Route("GET", _PRODUCERS + "/{group}", producer, _LOOKING),
     Route("GET", _PRODUCERS, producers, _LOOKING, query_names(ListProducers)),
+    Route("GET", "/v1/sources", sources, _LOOKING, query_names(ListSources)),
+    Route("GET", _SOURCE, source, _LOOKING),
+    Route("POST", _SOURCE + "/reset", reset_source, _OPERATING),
+    Route("DELETE", _SOURCE, delete_source, _OPERATING),
 )

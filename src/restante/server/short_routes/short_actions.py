@@ -108,7 +108,7 @@ class ShortReport(ShortRoute[OutcomesTaken]):
 
 
 class ShortJointReport(ShortRoute[OutcomesReported]):
-    """The same of several partitions."""
+    """The short way of a report of several partitions."""
 
     route: ClassVar[Route] = actions.REPORT_EACH
     status: ClassVar[int] = 200

@@ -73,7 +73,7 @@ _NONE_OPEN = _Open({})
 
 
 class ByFiles:
-    """The same for micro-batches of our own source whose documents are not shown: its tasks write the tables' files.
+    """Takes in micro-batches of our own source whose documents are not shown: its tasks write the tables' files.
 
     Only what has to be compared with deliveries that are open takes the way of rows. Which are open is looked up while the
     tasks are busy with the first batch. From there on the tasks are told, and say whether something has happened to them.

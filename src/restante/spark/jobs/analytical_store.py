@@ -23,8 +23,7 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_MAX,
     TRIGGER_NUMBERS_DEFAULT,
 )
-from restante.spark.analytical.analytical_lag import Lag, ends_of, lag_of
-from restante.spark.analytical.analytical_progress import Progress
+from restante.spark.analytical.analytical_progress import Lag, Progress, ends_of, lag_of
 from restante.spark.analytical.analytical_tables import APPLICATION, Tables, create_tables, tables_at
 from restante.spark.analytical.analytical_upkeep import Upkeep
 from restante.spark.documents import Fidelity

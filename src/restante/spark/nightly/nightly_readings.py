@@ -80,7 +80,7 @@ def _area(number: Column) -> Column:
 
 
 def _whole(number: Column, by: int) -> Column:
-    """How often it goes into the number, in whole numbers, which are exact however large they are."""
+    """How often `by` goes into the number, in whole numbers, which are exact however large they are."""
     return f.call_function("div", number, f.lit(by))
 
 

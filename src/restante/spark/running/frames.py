@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,9 +25,12 @@ from pyspark.sql.types import (
 )
 
 from restante.calls.mailboxes import ListPartitions
+from restante.client.surface.connect import connect
 from restante.errors import InvalidRequest
+from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.spark.jobs.work import Work
 from restante.spark.source.columns import WRITTEN_FIELDS
-from restante.spark.source.options import Positions, check_partitions, reading_of
+from restante.spark.source.options import Positions, check_partitions, reading_of, writing_of
 
 _TYPES: dict[str, DataType] = {
     "weight": IntegerType(),
@@ -123,3 +127,42 @@ def _fitting(made: dict[str, object], schema: pa.Schema) -> dict[str, object]:
     for name in schema.names:
         pa.scalar(made.get(name), schema.field(name).type)
     return {name: made.get(name) for name in schema.names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentFrame:
+    """A consignment that was delivered, now or before."""
+
+    key: str
+    consignment: str | None
+    """The id of the consignment; None: there was nothing to send."""
+    batch: str | None
+    messages: int
+    """How many messages are new. Duplicates of what the hub had are not among them."""
+    duplicates: int
+
+
+def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool = False) -> SentFrame:
+    """Deliver all rows at one moment. Each recipient gets its own in the order of `order_by`, which is not sent.
+
+    Again, with the same key, nothing happens, and the answer is that of the first time.
+    """
+    writer = ordered(frame, order_by).write.format("restante").options(**work.hub)
+    writer.option("key", key).option("orderBy", order_by).option("batch", str(batch).lower()).mode("append").save()
+    return sent(work, key=key)
+
+
+def sent(work: Work, *, key: str) -> SentFrame:
+    """The answer of the hub about the consignment of this key."""
+    place = writing_of(work.hub).place
+    with connect(place.url, token=place.token) as hub:
+        for found in hub.consignments(state=ConsignmentState.COMMITTED, key=key):
+            assert found.receipt is not None, "it was committed"
+            return SentFrame(
+                key=key,
+                consignment=found.id,
+                batch=found.batch,
+                messages=found.receipt.accepted,
+                duplicates=found.receipt.duplicates,
+            )
+    return SentFrame(key=key, consignment=None, batch=None, messages=0, duplicates=0)

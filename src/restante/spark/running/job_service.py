@@ -41,7 +41,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float | None = None
     """How long the run took."""
     next: datetime | None = None
-    """When it runs again."""
+    """When the job runs again."""
     figures: dict[str, Figure] | None = None
 
 
@@ -95,7 +95,7 @@ class _Round(threading.Thread):
         self._reporter, self._schedule = reporter, worded_schedule(entry.schedule)
         self._work = dataclasses.replace(work, tell=lambda text: self._tell("told", text=text))
         self.broken: BaseException | None = None
-        """Why it gave up: not what went wrong in the job, but around it."""
+        """Why the round gave up: not what went wrong in the job, but around it."""
 
     def run(self) -> None:
         try:
@@ -119,7 +119,7 @@ class _Round(threading.Thread):
             due = next_time(self._entry.schedule, past)
 
     def _waited(self, due: datetime) -> bool:
-        """Whether it is time; not if the end came first."""
+        """Wait until a run is due; gives whether it is, or the end came first."""
         while (left := (due - _now()).total_seconds()) > 0:
             if self._asked.wait(min(left, _LOOK_SECONDS)):
                 break

@@ -54,7 +54,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     """The past of a job: what has become of it so far."""
 
     since: datetime
-    """When it was first looked after."""
+    """When the job was first looked after."""
     started: datetime | None = None
     """When its last run began."""
     ended: datetime | None = None
@@ -77,7 +77,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_time(schedule: Schedule, past: Past) -> datetime:
-    """When it is to run next, in UTC. If that has passed, it is due."""
+    """When a job is to run next, in UTC. If that has passed, the job is due."""
     match schedule:
         case Every():
             return past.since if past.started is None else past.started + schedule.interval

@@ -18,7 +18,7 @@ _CHARACTERS_MAX = 500
 
 
 def of_spark(error: BaseException) -> bool:
-    """Whether it comes from Spark, so that its text is pages long."""
+    """Whether an error comes from Spark, so that its text is pages long."""
     return isinstance(error, PySparkException | Py4JError)
 
 

@@ -41,7 +41,7 @@ _PLACE = "https://repo1.maven.org/maven2"
 
 
 def folder() -> Path:
-    """Where they are kept."""
+    """The folder in which the jars are kept."""
     return cache.folder("jars", f"delta-{DELTA}-spark-{pyspark.__version__}")
 
 
@@ -54,7 +54,7 @@ def paths() -> list[Path]:
 
 
 def _fetch(kept: Path) -> None:
-    """Into a folder of this process's own first: two that fetch at once do not disturb one another."""
+    """Fetch into a folder of this process's own first: two processes that fetch at once do not disturb one another."""
     with tempfile.TemporaryDirectory(dir=kept, prefix=".new-") as place:
         said = _resolve(Path(place))
         fetched = Path(place, "jars")

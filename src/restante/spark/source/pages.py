@@ -157,7 +157,7 @@ def _no_longer_as_of(error: PositionGone, part: StoredPartition) -> RestanteErro
 
 
 def _ahead(pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same, one page ahead."""
+    """The pages, read one page ahead."""
     with ThreadPoolExecutor(1, thread_name_prefix="restante-page") as pool:
         following = pool.submit(next, pages, None)
         while (page := following.result()) is not None:

@@ -98,7 +98,7 @@ def records_of(topic: str, settings: dict[str, Any], wanted: TopicRange) -> Iter
 
 
 def _is_record(message: Any, library: Any) -> bool:  # noqa: ANN401 - of an untyped library
-    """Whether it is one; the end of the partition is none, and what else is wrong is raised."""
+    """Whether a message is a record; the end of the partition is none, and any other error is raised."""
     error = message.error()
     if error is None:
         return True

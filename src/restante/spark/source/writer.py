@@ -164,7 +164,7 @@ class _Task:
             raise self._told(error, piece, before) from error
 
     def _told(self, error: FaultyMessages, piece: Piece, before: int) -> RestanteError:
-        """The same, with the row of the task, and its recipient, for each that is faulty."""
+        """The error, with the row of the task and the recipient of each message that is faulty."""
         recipients = piece.column("recipient") if isinstance(piece, pa.Table) else None
         listed = [
             f"row {before + fault.index} of part {int(self._writer)}"

@@ -33,7 +33,7 @@ class TableSource:
     has_feed: bool
 
     def reaches(self, version: int) -> bool:
-        """Whether it was noted what has happened since; it may have been cleaned away all the same."""
+        """Whether the table noted what has happened since a version; that may have been cleaned away all the same."""
         return self.has_feed and version <= self.version
 
 
@@ -93,7 +93,7 @@ def identity_of(schema: StructType) -> tuple[str, ...]:
 
 
 def was_cleaned_away(error: PySparkException | Py4JJavaError) -> bool:
-    """Whether it says that a file, or the log of a version, is no longer there.
+    """Whether an error says that a file, or the log of a version, is no longer there.
 
     What fails in a task comes as an error of Java's, and says what it is in its text only.
     """

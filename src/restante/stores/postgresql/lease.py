@@ -47,7 +47,7 @@ class Lease:
         self._session.execute(_ENTER, (owner, name, round(seconds * 1_000), about))
         self._ending = threading.Event()
         self.lost: str | None = None
-        """Why it is over for good."""
+        """Why the lease is over for good."""
         self._thread = threading.Thread(target=self._run, name="restante-lease", daemon=True)
         self._thread.start()
 

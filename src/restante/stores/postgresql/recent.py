@@ -81,7 +81,7 @@ class RecentRows:
             return known if isinstance(known, RecentRow) else ReadMark(self._commits, self._forgotten)
 
     def prefix(self, prefix: Prefix) -> Rows | ReadMark:
-        """The same for all rows of a prefix."""
+        """All rows of a prefix, if they are known."""
         with self._lock:
             self._asked.add(prefix[1])
             known = self._known(prefix)

@@ -49,7 +49,7 @@ def terms_of(address: str, password: str | None = None) -> dict[str, str]:
 
 
 def connect_again(terms: Mapping[str, str], name: str) -> Session:
-    """The same for who has been connected: what it says may reach other machines, and names none."""
+    """Connect once more: an error of this may reach other machines, and names none."""
     try:
         return connect(terms, name)
     except Unavailable as error:

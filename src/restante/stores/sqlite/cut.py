@@ -37,7 +37,7 @@ class FolderCut:
 
     @property
     def closed(self) -> bool:
-        """Whether it was used, given up, or has lapsed."""
+        """Whether the cut was used, given up, or has lapsed."""
         return self._closed
 
     def hold(self) -> bool:

@@ -167,7 +167,7 @@ class LogFile:
         return self._end == 0
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether it need not be made longer for so many bytes."""
+        """Whether the file need not be made longer for so many bytes."""
         return self._end + byte_count <= self._size
 
     def append(self, record: bytes) -> None:

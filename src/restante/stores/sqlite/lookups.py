@@ -42,7 +42,7 @@ def row_id_of(blob: BlobKey) -> int:
 
 
 def row_ids_of(blobs: Sequence[BlobKey]) -> list[int]:
-    """The same of many, which were blobs before."""
+    """The row ids of many blobs."""
     return [partition * _NUMBERS + number for partition, number in blobs]
 
 
@@ -133,7 +133,7 @@ class Lookups:
             return look()
 
     def _find_blob(self, blob: BlobKey, offset: int, length: int) -> tuple[int | None, int, int, bytes]:
-        """Where it lies and how long it is; and the slice, if it lies in no file."""
+        """Where a blob lies and how long it is; and the slice, if it lies in no file."""
         row_id = row_id_of(blob)
         known = self._overlay.blob(row_id)
         if known is not None and known.row is not None:

@@ -80,7 +80,7 @@ def message_lines(table: pa.Table) -> Column:
 
 
 def message_texts(table: pa.Table) -> list[bytes]:
-    """The same as values."""
+    """The JSON of each message, as a list of values."""
     return binaries_of(message_lines(table).view(pa.binary()))
 
 

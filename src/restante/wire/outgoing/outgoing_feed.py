@@ -64,7 +64,7 @@ def change_bytes(table: pa.Table, columns: Collection[str] = ()) -> NDArray[np.i
 
 
 def snapshot_bytes(table: pa.Table, columns: Collection[str] = ()) -> NDArray[np.int64]:
-    """The same in a page of a snapshot."""
+    """The bytes that each message takes in a page of a snapshot."""
     return row_bytes(table, list(_writers(table, columns or None)))
 
 

@@ -1,4 +1,7 @@
-"""An example on a page: the command to copy, what is answered, and the request for the script that sends it."""
+"""Examples on the pages: the command to copy, what is answered, and the request for the script that sends it.
+
+The page of routes begins with the first example of each route that sends, collects and confirms a message.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,30 @@ EXAMPLE_ADDRESS = "http://127.0.0.1:8470"
 """The address of the hub in the examples. The server puts the address there at which the page is read."""
 Described = dict[str, Any]
 """A part of the document."""
+_STEPS = (
+    (
+        "publish",
+        "Send a message",
+        "Name the recipient, and give `text`, or any JSON as `data`. The answer comes when the message is on the disk.",
+    ),
+    (
+        "peek",
+        "Collect it",
+        (
+            "A peek answers what waits for the recipient, as a bundle, and the same bundle again until it is dequeued. "
+            "`?wait=30` waits for a message if there is none."
+        ),
+    ),
+    (
+        "dequeue",
+        "Confirm it",
+        (
+            "Name the bundle by the `bundle_id` that the peek answered. Now its messages are collected, and the next peek "
+            "goes on after them."
+        ),
+    ),
+)
+"""The first steps, by the names of the operations."""
 
 
 def done(example: Described) -> str:
@@ -48,3 +75,18 @@ def _outcome(answer: Described) -> str:
     told = f" <code>{answer['code']}</code>" if "code" in answer else ""
     body = html.code_block(json.dumps(answer["body"], indent=2, ensure_ascii=False)) if "body" in answer else ""
     return f'<p class="soft">Answers <b>{answer["status"]}</b>{told}</p>{body}'
+
+
+def first_steps(description: Described) -> str:
+    operations = {one["operationId"]: one for methods in description["paths"].values() for one in methods.values()}
+    steps = "".join(_step(operations[name], title, text) for name, title, text in _STEPS)
+    return f'<section class="start"><h2 id="start">Send and collect</h2>{steps}</section>'
+
+
+def _step(operation: Described, title: str, text: str) -> str:
+    example = operation["x-examples"][0]
+    link = f'<a href="#{operation["operationId"]}">All of this route</a>'
+    return (
+        f'<div class="step"{to_try(example["request"])}><h3>{title}</h3><p>{html.inline(text)} {link}.</p>'
+        f"{done(example)}</div>"
+    )

@@ -72,7 +72,7 @@ def script_digest() -> str:
 
 @cache
 def style_digest() -> str:
-    """The same of the style."""
+    """The digest of the style, for the header that allows it."""
     return _digest(_style())
 
 

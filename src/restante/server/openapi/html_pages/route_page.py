@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from restante.server.openapi.html_pages import example_parts, first_steps, html
+from restante.server.openapi.html_pages import example_parts, html
 from restante.server.openapi.html_pages.example_parts import Described
 
 
@@ -21,7 +21,7 @@ def page(description: Described) -> bytes:
         f"{info['title']} {info['version']}",
         contents=f'<p><b>{info["title"]}</b> <span class="soft">{info["version"]}</span></p>{_FIRST}{links}{_OTHERS}',
         main=(
-            f"<h1>{info['title']}</h1>{html.paragraphs(about)}{first_steps.section(description)}"
+            f"<h1>{info['title']}</h1>{html.paragraphs(about)}{example_parts.first_steps(description)}"
             f'<section><h2 id="rules">Rules of every route</h2>{html.paragraphs(rules)}</section>{sections}'
             f'<section><h2 id="schemas">Bodies</h2>{schemas}</section>'
         ),

@@ -25,8 +25,8 @@ from restante.server.openapi.places import (
     WAIT,
     WRITING,
     after_text,
+    query,
 )
-from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ID, UUID
 from restante.wire import media
 

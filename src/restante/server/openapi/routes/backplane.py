@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from restante.calls.backplane import ListRefusedRecords
 from restante.server.openapi.parts import Answer, Operation, Parameter, Subject, json_answer
-from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING, after_text
-from restante.server.openapi.query import query
+from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING, after_text, query
 
 _POSITION = Parameter(
     name="position",

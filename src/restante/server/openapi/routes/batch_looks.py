@@ -14,8 +14,8 @@ from restante.server.openapi.places import (
     STATE,
     after_text,
     after_token,
+    query,
 )
-from restante.server.openapi.query import query
 from restante.wire import media
 
 

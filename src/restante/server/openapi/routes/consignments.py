@@ -21,8 +21,8 @@ from restante.server.openapi.places import (
     STATE,
     WRITING,
     after_text,
+    query,
 )
-from restante.server.openapi.query import query
 from restante.server.openapi.routes.publishing import BODIES, BODY_HEADERS, BODY_TEXT
 from restante.server.openapi.schemas import text
 

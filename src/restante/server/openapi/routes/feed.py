@@ -21,9 +21,9 @@ from restante.server.openapi.places import (
     READING,
     WAIT,
     after_text,
+    query,
     texts,
 )
-from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ARROW, text
 from restante.wire import media
 

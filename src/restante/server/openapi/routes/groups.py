@@ -15,8 +15,7 @@ from restante.limits import (
 )
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, json_answer, json_body
-from restante.server.openapi.places import ACTION, GROUP, LIMIT, MEMBER, PARTITION, READING, WRITING, after_text
-from restante.server.openapi.query import query
+from restante.server.openapi.places import ACTION, GROUP, LIMIT, MEMBER, PARTITION, READING, WRITING, after_text, query
 from restante.server.openapi.schemas import BINARY
 from restante.wire import media
 

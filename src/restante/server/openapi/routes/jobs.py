@@ -5,8 +5,7 @@ from __future__ import annotations
 from restante.calls.jobs import ListJobs, ListRuns
 from restante.limits import JOB_CHARACTERS_MAX, JOB_RUN_NUMBER_MAX, JOB_RUNS_KEPT, JOBS_KEPT_MAX
 from restante.server.openapi.parts import Answer, Operation, Parameter, QueryText, Subject, json_answer, json_body
-from restante.server.openapi.places import LIMIT, READING, WRITING, after_text
-from restante.server.openapi.query import query
+from restante.server.openapi.places import LIMIT, READING, WRITING, after_text, query
 from restante.server.openapi.schemas import url_text
 
 RUN_NUMBER = 1_896_091_200_000_000

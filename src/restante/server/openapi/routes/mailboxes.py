@@ -24,8 +24,8 @@ from restante.server.openapi.places import (
     WAIT,
     WRITING,
     after_token,
+    query,
 )
-from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ARROW
 from restante.wire import media
 

@@ -21,8 +21,8 @@ from restante.server.openapi.places import (
     RECIPIENT,
     SOURCE,
     WRITING,
+    query,
 )
-from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ARROW
 from restante.wire import media
 from restante.wire.live import LIVE_GAP

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from restante.calls.producers import ListProducers
-from restante.calls.sources import ListSources
+from restante.calls.producers import ListProducers, ListSources
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import LIMIT, PARTITION, READING, SOURCE_NAME, WRITING, after_text, after_token
-from restante.server.openapi.query import query
+from restante.server.openapi.places import (
+    LIMIT,
+    PARTITION,
+    READING,
+    SOURCE_NAME,
+    WRITING,
+    after_text,
+    after_token,
+    query,
+)
 from restante.server.requests.producer_numbers import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
 
@@ -47,11 +54,6 @@ NUMBERING = (
     ),
 )
 NUMBERED_PROBLEMS = ("invalid_client_state", "producer_disconnected")
-
-
-def numbered(*, group: int = 42, level: int = 0, sequence: int = 0) -> dict[str, str]:
-    """The headers of a numbered parcel."""
-    return {GROUP: str(group), LEVEL: str(level), SEQUENCE: str(sequence)}
 
 
 _GROUP = Parameter(

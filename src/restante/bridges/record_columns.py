@@ -1,17 +1,24 @@
-"""Headers of records as columns, where all of them are plain texts: no Python value is made for a record."""
+"""Headers and recipients of many records as columns, where all of them are plain: no Python value is made for a record.
+
+The rules are those of one record (`in_rules`); a function gives None where some records need a closer look.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.bridges.in_rules import RecordHeaders
+from restante.bridges.in_rules import RecordHeaders, json_steps, rule_parts
+from restante.bridges.topic_records import TopicRecords
+from restante.decoders import json_decoder
 from restante.model.columns.arrow import Column, column_of, numbers_of
 
 _CLOSER = ("content-type", "kafka.key", "kafka.time")
@@ -66,3 +73,41 @@ def _is_special(name: str) -> bool:
 
 def _is_twice(headers: RecordHeaders) -> bool:
     return len(headers) > 1 and len({name for name, _ in headers}) < len(headers)
+
+
+PickColumn = Callable[[TopicRecords, HeaderColumns], Column | None]
+
+
+def column_picker(rule: str) -> PickColumn:
+    """The function that finds the recipients of records as a column."""
+    form, rest = rule_parts(rule)
+    if form == "key":
+        return lambda records, _: key_column(records)
+    return _json_column(rest) if form == "json" else lambda _, headers: headers.of_name(rest)
+
+
+def key_column(records: TopicRecords) -> Column | None:
+    """The keys as texts; None if one of them is none."""
+    texts: Column = records.keys.view(pa.large_string())
+    if texts.null_count:
+        return None
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return texts
+
+
+def _json_column(path: str) -> PickColumn:
+    """The column that lies on the path, decoded as texts or whole numbers; whatever else a value has is passed over."""
+    kind, depth = json_steps(path, str | int)
+    decode, leaf = json_decoder(kind).decode, attrgetter(".".join(["found"] * depth))
+
+    def pick(records: TopicRecords, _headers: HeaderColumns) -> Column | None:
+        try:
+            found = [leaf(decode(value or b"")) for value in records.values.to_pylist()]
+            return pa.array([value if type(value) is str else str(value) for value in found], pa.string())
+        except (msgspec.MsgspecError, ValueError, RecursionError, TypeError):
+            return None
+
+    return pick

@@ -1,9 +1,41 @@
-"""Turns for threads: one at a time, in the order in which they came. A lock of the system lets in whom it likes."""
+"""Waits of a program with threads: a few calls under way at a time, each in a thread, and turns in the order of arrival."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def side_by_side(
+    say: Callable[[Item], Answer],
+    items: Iterator[Item],
+    hear: Callable[[Answer], object],
+    *,
+    at_most: int,
+    apart: bool = False,  # noqa: ARG001 - the caller's own thread makes the items, while others wait for answers
+) -> None:
+    """Say each item, and hear the answers in their order. A single one is said by the caller's own thread."""
+    first, second = next(items, None), next(items, None)
+    if first is None:
+        return
+    if second is None:
+        hear(say(first))
+        return
+    under_way: deque[Future[Answer]] = deque()
+    with ThreadPoolExecutor(at_most, thread_name_prefix="restante-side-by-side") as pool:
+        for item in chain((first, second), items):
+            under_way.append(pool.submit(say, item))
+            if len(under_way) >= at_most:
+                hear(under_way.popleft().result())
+        for answer in under_way:
+            hear(answer.result())
 
 
 class WaitingLine:

@@ -1,0 +1,28 @@
+"""The check of the documentation: which threads it finds in the code."""
+
+from __future__ import annotations
+
+import ast
+
+from tools.check_docs import thread_names
+
+MADE = """
+threading.Thread(target=work, name="restante-lease").start()
+ThreadPoolExecutor(2, "restante-parts")
+ThreadPoolExecutor(2, thread_name_prefix="restante-stage")
+super().__init__(name=f"restante-job-{name}", daemon=True)
+threading.Thread(target=task.run, name=f"restante-{task.name}")
+"""
+
+
+def test_threads_are_found_by_their_names() -> None:
+    found = set(thread_names(ast.parse(MADE)))
+    assert found == {"restante-lease", "restante-parts", "restante-stage", "restante-job-…"}
+
+
+def test_a_thread_without_a_name_is_found() -> None:
+    assert list(thread_names(ast.parse("threading.Thread(target=work).start()"))) == [None]
+
+
+def test_tasks_of_an_event_loop_are_no_threads() -> None:
+    assert list(thread_names(ast.parse('asyncio.create_task(run(), name="restante-live")'))) == []
