@@ -27,7 +27,7 @@ class Listener(Generic[T]):
 
     loop: asyncio.AbstractEventLoop
     together: JointListener | None = None
-    """Who is told instead of this one, of all requests of a commit at once that went well; None: nobody."""
+    """The object that is told instead of this one, of all requests of a commit at once that went well; None: there is none."""
 
     def tell(self, request: CommitRequest[T]) -> None:
         """Take the request, answered; called in the loop."""

@@ -46,7 +46,7 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
     apart: bool = False
     """Collected before an earlier one of its cabinet was: what lies before it may still wait."""
     aside: tuple[NumberRange, ...] = ()
-    """Of `ranges`, the messages that were set aside until then: retention may have removed the record that said so."""
+    """The messages of `ranges` that were set aside until then: retention may have removed the record that said so."""
 
 
 _encoder = msgspec.msgpack.Encoder()

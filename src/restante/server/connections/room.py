@@ -75,7 +75,7 @@ class Room:
         self.publish_bytes += count
 
     def leave(self, count: int, publishes: int = 1) -> None:
-        """So many publishes, of so many bytes together, have ended."""
+        """Give back the room of so many publishes, of `count` bytes together, that have ended."""
         self.publishes -= publishes
         self.publish_bytes -= count
 
