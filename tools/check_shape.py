@@ -21,8 +21,8 @@ FUNCTION_LINES_MAX = 70
 FUNCTION_LINES_P99 = 47
 FUNCTION_LINES_MEDIAN = 8
 MODULE_LINES_MAX = 500
-FOLDER_MODULES_MAX = 24
-"""The number of modules in one folder; about 20 is aimed at."""
+FOLDER_MODULES_MAX = 20
+"""The number of modules in one folder."""
 TWINS = ("sync", "async", "surface")
 """How modules end whose classes have one name and mean one thing: one waits, one is asynchronous, one is the protocol."""
 PER_JOB = "Options"

@@ -18,6 +18,7 @@ from restante.calls.removal import SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import InvalidRequest
 from restante.hub.batches.bound_messages import forget_bindings
+from restante.hub.batches.memory import BoundMemory
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch import decode_counts, encode_counts
@@ -156,13 +157,13 @@ def test_the_bindings_of_a_batch_are_forgotten_in_small_commits(hub: OpenHub) ->
     hub.call(Publish.of(letters(numbers[20:])))
     hub.call(Publish.of(letters(numbers[20::2]), batch=batch))
     assert len(stretches(hub, BindingRole.DUPLICATE)) > 1_000
-    own = hub.core.partitions[hub.call(PartitionOf("ada"))]
+    home, bound = hub.call(PartitionOf("ada")), hub.core.memory(BoundMemory)
     hub.call(DeleteBatch(batch))
     forget_bindings(hub.core, _bytes(batch))
     assert stretches(hub, BindingRole.DUPLICATE) == []
     assert len(stretches(hub)) == 10
-    assert own.bindings.keys(_bytes(batch)) == []
-    assert len(own.bindings.keys(_bytes(other))) == 10
+    assert bound.of(home).keys(_bytes(batch)) == []
+    assert len(bound.of(home).keys(_bytes(other))) == 10
     while isinstance(hub.call(Peek("ada")), BundleAnswer):
         collect(hub)
     assert counted(hub, other) == {"items": 10, "collected": 10}
@@ -238,7 +239,7 @@ def test_publishing_without_a_batch_binds_nothing(hub: OpenHub) -> None:
     collect(hub)
     core = hub.core
     for memory in core.partitions:
-        assert not memory.bindings
+        assert not core.memory(BoundMemory).of(memory.number)
         for space in (Space.BATCH_BINDING, Space.BATCH_COUNT):
             assert core.store.scan(memory.number, space) == []
 
@@ -257,7 +258,7 @@ def test_a_commit_that_fails_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(InvalidRequest):
         hub.call(Publish.of(letter(1), batch=batch))
     assert counted(hub, batch) == {}
-    assert not hub.core.partitions[0].bindings
+    assert not hub.core.memory(BoundMemory).of(0)
     hub.call(Publish.of(letter(1), batch=batch))
     assert counted(hub, batch) == {"items": 1, "pending": 1}
     assert examine(store).sound

@@ -154,7 +154,7 @@ def test_what_was_withdrawn_later_was_set_aside_before_though_no_change_tells_it
     if how == "withdraw":
         ada.withdraw(id_of(1))
     else:
-        assert ada.purge() == 2
+        assert ada.purge(all=True) == 2
     assert snapshot(hub, position=position)[0] == rows
 
 

@@ -86,7 +86,7 @@ def settle_action(
     aside = own if apart_why(head, number) is Apart.SET_ASIDE else ()
     record = ChangeRecord(kind, at, *cabinet, 1, own, apart=collected and not in_turn, aside=aside)
     draft.record(place.partition, place.recipient_hash, record)
-    if binding(draft, place.partition):
+    if binding(core, draft, place.partition):
         count_settled(core, draft, place.partition, np.array([number], np.int64), kind)
     after = settled_head(head, number, kind, in_turn=in_turn)
     draft.put(place.partition, Space.HEAD, cabinet_key(place.recipient_hash, cabinet), encode_head(after))

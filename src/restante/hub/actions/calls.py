@@ -13,7 +13,7 @@ from restante.calls.actions import (
     SendActions,
 )
 from restante.hub.actions import accept, joint_reports, look_up, outcomes, poison
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 
 FUNCTIONS: Functions = {
     SendAction: accept.send_action,

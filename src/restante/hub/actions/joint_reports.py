@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from restante import limits
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GenerationStale, InvalidRequest, PartitionUnknown, PositionAhead, RestanteError
-from restante.hub.actions.outcomes import is_light, report_request, tell_if_release
+from restante.hub.actions.outcomes import are_light, report_request, tell_if_release
 from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
@@ -38,8 +37,7 @@ def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
 
 def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
     """Have small reports committed from an event loop, if nothing has to be read for them; else nothing is done."""
-    outcomes = sum([len(own.outcomes) for own in call.reports])
-    if outcomes > limits.FEW_MESSAGES_MAX or not all(is_light(core, own) for own in call.reports):
+    if not are_light(core, call.reports):
         return False
     prepared = _prepared(core, call)
     requests = [one for one in prepared if isinstance(one, Planned)]

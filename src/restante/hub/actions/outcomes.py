@@ -69,12 +69,14 @@ def _check_not_stale(core: Core, name: str, call: ReportOutcomes) -> None:
         check_generation(known.positions[call.partition], call.generation)
 
 
-def is_light(core: Core, call: ReportOutcomes) -> bool:
-    """Whether nothing has to be read for a report, and nobody to be asked."""
-    if asks_home(core, call.release):
+def are_light(core: Core, reports: Sequence[ReportOutcomes]) -> bool:
+    """Whether reports have few outcomes, nothing has to be read for them, and nobody to be asked: an event loop may submit them."""
+    if sum([len(own.outcomes) for own in reports]) > limits.FEW_MESSAGES_MAX:
+        return False
+    if any(asks_home(core, own.release) for own in reports):
         return False
     handed = core.memory(ActionMemory).handed
-    return all((call.partition, outcome.sequence_number) in handed for outcome in call.outcomes)
+    return all((own.partition, one.sequence_number) in handed for own in reports for one in own.outcomes)
 
 
 def _checked(core: Core, outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:

@@ -16,7 +16,7 @@ from restante.hub.backplane.ways import goes_through, refuse_delayed, takes_noth
 from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.engine.committer import answer_all
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.publish import check_number

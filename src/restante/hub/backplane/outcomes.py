@@ -15,7 +15,7 @@ from restante.calls.backplane import AwaitRecords, ReadFitness
 from restante.errors import RestanteError
 from restante.hub.backplane.memory import NOT_LOOKED_AT, BackplaneMemory
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.limits import BACKPLANE_OUTCOMES_KEPT
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import RecordOutcome

@@ -8,8 +8,8 @@ from restante.calls.backplane import DeleteRefusedRecord, ReadRefusedRecord, Rep
 from restante.errors import DataDamaged, InvalidOperation, NotFound
 from restante.hub.backplane.owner import Taken, publish_records
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Functions
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import RefusedRecord

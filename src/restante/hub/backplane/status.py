@@ -8,9 +8,9 @@ from restante.calls.backplane import ListRefusedRecords, ReadBackplane
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Functions
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import BackplaneStatus, LogProgress, RefusedPage, RefusedRecord
 from restante.model.backplane.poison import decode_poison, key_position, poison_key, shown

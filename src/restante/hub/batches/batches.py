@@ -32,8 +32,7 @@ from restante.hub.batches.hand_items import GROUPS_A_ROW, HandItems, groups_key,
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
 from restante.hub.batches.part_calls import closing, gathering
-from restante.hub.engine.core import Core, is_text, parse_uuid, uuid_text
-from restante.hub.engine.newest_rows import newest_first
+from restante.hub.engine.core import Core, is_text, newest_first, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import run
 from restante.model.access.access import Grant, may_see, owner_of, spaces_of

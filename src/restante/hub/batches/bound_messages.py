@@ -14,8 +14,8 @@ import numpy as np
 
 from restante.hub.batches.batch_counts import conclude, count, row_of
 from restante.hub.batches.batch_parts import is_part_there, report_if_final
+from restante.hub.batches.memory import BoundMemory
 from restante.hub.engine.core import Core
-from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.batches.batch import Counts
 from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch, Share, binding_key
@@ -37,32 +37,41 @@ class BoundSoFar(Note):
 
     def __init__(self) -> None:
         self.bindings: dict[int, Bindings] = {}
+        self.memory = BoundMemory()
+        """The memory that `apply` brings up to the commit; `bind` sets it."""
 
     def take_over(self, later: BoundSoFar) -> None:
         self.bindings.update(later.bindings)
+        self.memory = later.memory
 
-    def apply(self, partitions: Sequence[Partition]) -> None:
-        for number, bindings in self.bindings.items():
-            partitions[number].bindings = bindings
+    def apply(self) -> None:
+        self.memory.bindings.update(self.bindings)
 
 
-def binding(draft: RequestDraft, partition: int) -> Bindings:
+def bind(core: Core, draft: RequestDraft, partition: int, bindings: Bindings) -> None:
+    """Note the binding of a partition's messages to batches, as it is after a commit."""
+    note = draft.note(BoundSoFar)
+    note.memory = core.memory(BoundMemory)
+    note.bindings[partition] = bindings
+
+
+def binding(core: Core, draft: RequestDraft, partition: int) -> Bindings:
     """The binding of a partition's messages to batches, as of now in a draft."""
     for note in draft.noted(BoundSoFar):
         if partition in note.bindings:
             return note.bindings[partition]
-    return draft.partition(partition).bindings
+    return core.memory(BoundMemory).of(partition)
 
 
-def shares_of(draft: RequestDraft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
+def shares_of(core: Core, draft: RequestDraft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
     """The shares that batches have in a bundle's messages, whose ascending numbers come in parts."""
-    known = binding(draft, partition)
+    known = binding(core, draft, partition)
     return known.shares(np.concatenate(taken)) if known else ()
 
 
 def count_settled(core: Core, draft: RequestDraft, partition: int, numbers: Numbers, kind: ChangeKind) -> None:
     """Messages that waited, or were set aside, are settled. Those set aside now are still pending: nothing is counted."""
-    known = binding(draft, partition)
+    known = binding(core, draft, partition)
     if known and kind in _COUNTED_AS:
         count_shares(core, draft, partition, known.shares(numbers), kind)
 
@@ -95,7 +104,7 @@ def _conclude(core: Core, draft: RequestDraft, partition: int, batch: bytes, cou
 
 def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: int) -> None:
     """A message lives on under a new number, the highest so far; under the old one it never waits again."""
-    known = binding(draft, partition)
+    known = binding(core, draft, partition)
     shares = known.shares(np.array([old], np.int64)) if known else ()
     for batch, items, duplicates in shares:
         if not _is_counted(core, draft, partition, batch):
@@ -108,7 +117,7 @@ def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: i
             known = Bindings(known.items, known.duplicates.with_more([stretch]))
             put_stretch(draft, partition, BindingRole.DUPLICATE, stretch)
     if shares:
-        draft.note(BoundSoFar).bindings[partition] = known
+        bind(core, draft, partition, known)
 
 
 def put_stretch(draft: RequestDraft, partition: int, role: BindingRole, stretch: BoundStretch) -> None:
@@ -121,16 +130,19 @@ def forget_bindings(core: Core, batch_id: bytes) -> None:
 
     It may be called again, after a crash say, until it has come to its end.
     """
-    for memory in core.partitions:
-        keys = memory.bindings.keys(batch_id)
+    memory = core.memory(BoundMemory)
+    for partition in core.owned:
+        keys = memory.of(partition).keys(batch_id)
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             page = keys[start : start + _ROWS_AT_ONCE]
             last = start + _ROWS_AT_ONCE >= len(keys)
-            core.commit(partial(_forget_page, memory.number, batch_id, page, last=last))
+            core.commit(partial(_forget_page, core, partition, batch_id, page, last=last))
 
 
-def _forget_page(partition: int, batch_id: bytes, keys: Sequence[bytes], draft: RequestDraft, *, last: bool) -> None:
+def _forget_page(
+    core: Core, partition: int, batch_id: bytes, keys: Sequence[bytes], draft: RequestDraft, *, last: bool
+) -> None:
     for key in keys:
         draft.delete(partition, Space.BATCH_BINDING, key)
     if last:
-        draft.note(BoundSoFar).bindings[partition] = binding(draft, partition).without(batch_id)
+        bind(core, draft, partition, binding(core, draft, partition).without(batch_id))

@@ -24,7 +24,7 @@ from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batches import check_id
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import Acknowledged, BatchStatus, ItemGroups, Reaped, Sealed
 from restante.model.batches.items import named

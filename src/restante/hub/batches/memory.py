@@ -8,9 +8,26 @@ from dataclasses import dataclass, field
 
 from restante.hub.batches.notice_schedule import Schedule
 from restante.model.batches.batch import Counts
-from restante.model.storage.changes import EntryKey
+from restante.model.batches.bound_stretches import NOTHING_BOUND, Bindings, load_bindings
+from restante.model.storage.changes import EntryKey, Space
 from restante.ports.counters import Counters
+from restante.ports.store import StoreReader
 from restante.ports.webhook import PostWebhook
+
+
+@dataclass(slots=True)
+class BoundMemory:
+    """The binding of each partition's messages to batches. The committer's thread replaces it as a whole value."""
+
+    bindings: dict[int, Bindings] = field(default_factory=dict)
+
+    def of(self, partition: int) -> Bindings:
+        return self.bindings.get(partition, NOTHING_BOUND)
+
+
+def load_bound(rows: StoreReader, owned: range) -> BoundMemory:
+    """The bindings of the partitions of a hub that is being opened."""
+    return BoundMemory({number: load_bindings(rows.scan(number, Space.BATCH_BINDING)) for number in owned})
 
 
 class BatchWork:

@@ -29,9 +29,8 @@ from restante.hub.batches.batch_parts import (
 )
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.engine.procedures import Ask, Procedure, run
+from restante.hub.engine.procedures import Ask, Functions, Procedure, run
 from restante.hub.engine.tasks import when_told
 from restante.model.access.access import Grant
 from restante.model.batches.batch import NOTHING, BatchRow, Counts, check_open, decode_batch, decode_counts

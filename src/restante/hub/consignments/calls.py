@@ -30,7 +30,7 @@ from restante.hub.consignments.doubts import list_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.publishing.delayed import refuse_combined
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant

@@ -16,9 +16,8 @@ from restante.hub.batches.batch_counts import home_of, row_of
 from restante.hub.batches.batch_upkeep import plan_delete
 from restante.hub.consignments.stage import blobs_of, stored_row
 from restante.hub.consignments.staged_parcels import NOTHING_STAGED, OpenConsignment, StagingRoom
-from restante.hub.engine.core import Core, parse_uuid, uuid_text
+from restante.hub.engine.core import Core, newest_first, parse_uuid, uuid_text
 from restante.hub.engine.filing import drop_unreachable
-from restante.hub.engine.newest_rows import newest_first
 from restante.hub.engine.partitions import run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.model.access.access import EVERYTHING, Grant, may_see, owner_of, spaces_of

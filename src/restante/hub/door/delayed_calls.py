@@ -12,7 +12,7 @@ from restante.calls.mailboxes import FindMessage
 from restante.calls.removal import Erase, Release, SetAside, Withdraw
 from restante.errors import MessageUnknown
 from restante.hub.engine.core import Core, MailboxAddress
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.mailboxes import history
 from restante.hub.publishing.delayed import find_delayed, take_back, take_back_all
 from restante.hub.removal import erase, removal

@@ -47,7 +47,7 @@ from restante.hub.batches import calls as batches
 from restante.hub.batches.batch_counts import bell_hash
 from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
-from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.memory import BatchMemory, load_bound
 from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
@@ -67,12 +67,11 @@ from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.outcomes import CommitTotals
 from restante.hub.engine.partitions import OwnedPartitions, Unfiled
-from restante.hub.engine.procedures import OwnAnswers
+from restante.hub.engine.procedures import Functions, OwnAnswers
 from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
@@ -178,6 +177,7 @@ class OpenHub:
         self._core.remember(Origins(origins))
         self._core.remember(OwnNode(since=clock()))
         self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_bound(rows, self._core.owned))
         self._core.remember(load_part_work(rows, self._core.owned))
         self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(rows, self._core.owned))

@@ -25,8 +25,7 @@ from restante.hub.door import (
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_watch import OwnWays, Watch
-from restante.hub.engine.commit_request import CommitRequest
-from restante.hub.engine.parked import closed
+from restante.hub.engine.commit_request import CommitRequest, closed
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Reason, Receipt

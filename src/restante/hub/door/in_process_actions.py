@@ -18,10 +18,9 @@ from restante.hub.actions.accept import (
 )
 from restante.hub.actions.joint_reports import report_each_soon
 from restante.hub.actions.look_up import bell_of, check_id
-from restante.hub.actions.outcomes import is_light, report_request
+from restante.hub.actions.outcomes import are_light, report_request
 from restante.hub.door.in_process_watch import OwnWays, Threads, Watch
 from restante.hub.engine.commit_request import CommitRequest
-from restante.limits import FEW_MESSAGES_MAX
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
@@ -80,7 +79,7 @@ async def read_action(link: Threads, call: ReadAction) -> ActionStatus:
 
 async def report_outcomes(link: Threads, call: ReportOutcomes) -> OutcomesTaken:
     """A report of actions that memory knows goes to the committer from the event loop itself."""
-    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_light(link.hub.core, call):
+    if not are_light(link.hub.core, (call,)):
         return await link.thread(link.hub.call, call)
     future: asyncio.Future[CommitRequest[OutcomesTaken]] = asyncio.get_running_loop().create_future()
     link.hub.core.committer.submit_soon(report_request(link.hub.core, call), future)

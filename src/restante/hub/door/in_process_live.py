@@ -15,8 +15,8 @@ from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import PartitionOf, ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import RestanteError
+from restante.hub.engine.commit_request import closed
 from restante.hub.engine.core import Core
-from restante.hub.engine.parked import closed
 from restante.limits import KIB, PAGE_MAX
 from restante.model.mailboxes.answers import HistoryPage
 from restante.model.publishing.few_or_many import Few

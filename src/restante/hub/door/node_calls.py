@@ -10,8 +10,8 @@ import msgspec
 from restante.calls.nodes import DrainNode, ReadNodes
 from restante.errors import NotOwner
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.partitions import FORMAT_VERSION
+from restante.hub.engine.procedures import Functions
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import moment
 from restante.model.shards.node_answers import (

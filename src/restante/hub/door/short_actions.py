@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from restante.calls.actions import ReportEach, ReportOutcomes, SendAction
 from restante.hub.actions.accept import accepted_now, answered, declared_status, prepared
 from restante.hub.actions.joint_reports import report_each_soon
-from restante.hub.actions.outcomes import is_light, report_request
+from restante.hub.actions.outcomes import are_light, report_request
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages
-from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import ActionStatus, OutcomesReported, OutcomesTaken
 from restante.model.actions.wanted_action import WantedAction
@@ -54,7 +53,7 @@ def looked_up(hub: OpenHub, request: ActionPublish) -> ActionStatus:
 
 def report_soon(hub: OpenHub, call: ReportOutcomes, waiter: LoopWaiter[OutcomesTaken]) -> bool:
     """Have a report committed, if nothing has to be read for it; else nothing is done."""
-    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_light(hub.core, call):
+    if not are_light(hub.core, (call,)):
         return False
     hub.core.committer.submit_soon(report_request(hub.core, call), waiter)
     return True

@@ -8,7 +8,7 @@ from restante.hub.consignments import consignments
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.removal import expiry, retention, scrub
 from restante.hub.upkeep.backup import cut_shard

@@ -29,11 +29,13 @@ from restante.hub.engine.commit_request import (
     JointListener,
     Listener,
     LoopWaiter,
+    ParkedRequests,
+    closed,
+    held_too_long,
     loop_of,
     next_batch,
 )
 from restante.hub.engine.outcomes import CommitTotals, Outcomes
-from restante.hub.engine.parked import ParkedRequests, closed, held_too_long
 from restante.hub.engine.plan import CommitPlan
 from restante.model.storage.changes import Changes
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from heapq import merge
 from typing import Any, TypeVar
 
 from restante import limits
@@ -34,6 +35,8 @@ from restante.ports.store import Store
 from restante.settings import Settings
 
 T = TypeVar("T")
+_PAGE = 200
+"""The number of small rows that are read at once."""
 M = TypeVar("M")
 
 
@@ -277,3 +280,21 @@ def parse_uuid(text: str, what: str) -> bytes:
 
 def uuid_text(value: bytes) -> str:
     return str(uuid.UUID(bytes=value))
+
+
+def newest_first(
+    core: Core, space: Space, decode: Callable[[bytes], T], *, below: bytes | None = None
+) -> Iterator[tuple[bytes, T]]:
+    """Ids and rows, by descending id, from the one before `below` on."""
+    partitions = [_descending(core, partition, space, decode, below) for partition in core.owned]
+    return merge(*partitions, key=lambda entry: entry[0], reverse=True)
+
+
+def _descending(
+    core: Core, partition: int, space: Space, decode: Callable[[bytes], T], below: bytes | None
+) -> Iterator[tuple[bytes, T]]:
+    end = below
+    while page := core.store.scan(partition, space, end=end, limit=_PAGE, reverse=True):
+        for key, value in page:
+            yield key, decode(value)
+        end = page[-1][0]

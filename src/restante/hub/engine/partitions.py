@@ -17,7 +17,6 @@ from restante.decoders import packed_decoder
 from restante.errors import DataDamaged, FormatUnsupported, NotOwner
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.row_reads import read_front
-from restante.model.batches.bound_stretches import NOTHING_BOUND, load_bindings
 from restante.model.columns.hashing import Hashes
 from restante.model.removal.erasure import Erased, decode_erased
 from restante.model.storage.changes import BlobKey, Changes, EntryKey, Space
@@ -81,7 +80,6 @@ class Partition:
         "_fingerprints",
         "_lock",
         "_recent",
-        "bindings",
         "counters",
         "damage_told",
         "damaged_runs",
@@ -113,8 +111,6 @@ class Partition:
         self._recent: dict[int, int] = {}
         """The sequence number of each of the latest few fingerprints, which are not in `_fingerprints` yet."""
         self.erased = Erased()
-        self.bindings = NOTHING_BOUND
-        """Which messages belong to which batches."""
         self.expiries: dict[int, NDArray[np.int64]] = {}
         """When the next message of each drawer expires, by blob; only for blobs that were looked at."""
         self.forgotten_rows = 0
@@ -286,7 +282,6 @@ def load_partition(store: StoreReader, rows: StoreReader, number: int, fronts: F
     partition.feed_runs = tuple(row for row in runs if row.state is RunState.FEED)
     _check_order(number, visible)
     partition.erased = Erased.of([decode_erased(value) for _, value in rows.scan(number, Space.ERASED)])
-    partition.bindings = load_bindings(rows.scan(number, Space.BATCH_BINDING))
     return partition
 
 

@@ -33,7 +33,7 @@ class Note:
         """Add what a later draft of the same commit noted."""
         raise NotImplementedError
 
-    def apply(self, partitions: Sequence[Partition]) -> None:
+    def apply(self) -> None:
         """Bring memory up to what was committed, before anything else is."""
 
 
@@ -109,7 +109,7 @@ class CommitPlan:
             if counters.feed_gone != known.feed_gone:
                 self.partitions[number].counters = msgspec.structs.replace(known, feed_gone=counters.feed_gone)
         for note in self.notes.values():
-            note.apply(self.partitions)
+            note.apply()
         for apply in self.applies:
             apply()
         for number, counters in self.counters.items():

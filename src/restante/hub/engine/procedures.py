@@ -1,7 +1,8 @@
-"""Procedures over several shards, step by step: a procedure yields what it asks of others, and is sent their answers.
+"""`Functions` and `Procedures`: which function, or which procedure over several shards, of a subject carries out which call.
 
-A procedure is a generator without I/O of its own but commits. In an open hub a thread drives it, and waits; the simulation
-drives many of them side by side, and decides what is answered when, or never.
+A procedure goes step by step: it yields what it asks of others, and is sent their answers. It is a generator without I/O of its own
+but commits. In an open hub a thread drives it, and waits; the simulation drives many of them side by side, and decides what is
+answered when, or never.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 from restante.calls.call import Call
 from restante.errors import RestanteError, Unavailable
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.model.access.access import Grant
+
+Functions: TypeAlias = Mapping[type[Call[Any]], Callable[[Core, Any, Grant], Any]]
+"""A table from the type of a call to the function that answers it, for a caller who may do what the `Grant` says."""
+
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from restante import limits
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.errors import InvalidRequest
 from restante.hub.engine.core import Core, is_text
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.feed.feed import read_feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.feed.snapshot import read_snapshot

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from restante import limits
-from restante.hub.engine.lately import Lately
+from restante.hub.engine.fronts import Lately
 from restante.hub.feed.feed_pace import Paces
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.feed.span_rows import SpanRows

@@ -18,8 +18,7 @@ from restante.calls.groups import (
     WriteCheckpoint,
 )
 from restante.calls.shards import LearnGroups, MovePartitions, NotePosition, NoteWork, ReadPositions
-from restante.hub.engine.functions import Functions
-from restante.hub.engine.procedures import Procedures, waiting
+from restante.hub.engine.procedures import Functions, Procedures, waiting
 from restante.hub.groups import checkpoints, definitions, members, next_pages, shard_groups, status
 
 PROCEDURES: Procedures = {

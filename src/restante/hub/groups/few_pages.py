@@ -16,8 +16,8 @@ from restante.calls.groups import ReadNext
 from restante.decoders import json_decoder
 from restante.hub.action_rows.action_memory import ActionMemory, HandedAction
 from restante.hub.action_rows.recent_actions import RecentAction
+from restante.hub.engine.commit_request import closed
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.parked import closed
 from restante.hub.groups.group_starts import starts_of
 from restante.hub.groups.members import known_member, member_id_of, presume_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup

@@ -16,8 +16,8 @@ import msgspec
 from restante import limits
 from restante.calls.groups import ReadNext
 from restante.errors import InvalidRequest, PositionAhead, PositionGone
+from restante.hub.engine.commit_request import closed
 from restante.hub.engine.core import Core
-from restante.hub.engine.parked import closed
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.action_pages import handed_out
 from restante.hub.groups.few_pages import look_few

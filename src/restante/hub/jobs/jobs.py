@@ -8,8 +8,8 @@ from itertools import islice
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
 from restante.errors import InvalidRequest, JobUnknown
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Functions
 from restante.limits import JOB_CHARACTERS_MAX, JOBS_KEPT_MAX
 from restante.model.access.access import Grant, may_see, owner_of, spaces_of
 from restante.model.jobs.job import (

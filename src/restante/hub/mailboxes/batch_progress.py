@@ -22,6 +22,7 @@ from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.batches.batch_counts import home_of
 from restante.hub.batches.batch_parts import unknown
 from restante.hub.batches.batches import check_id
+from restante.hub.batches.memory import BoundMemory
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
@@ -60,9 +61,10 @@ class BatchBound:
     duplicates: Spans
 
     @staticmethod
-    def of(memory: Partition, batch: bytes) -> BatchBound | None:
+    def of(core: Core, partition: int, batch: bytes) -> BatchBound | None:
         """The messages of a batch in a partition; None, if it has none there."""
-        bound = BatchBound(memory.bindings.items.of(batch), memory.bindings.duplicates.of(batch))
+        known = core.memory(BoundMemory).of(partition)
+        bound = BatchBound(known.items.of(batch), known.duplicates.of(batch))
         return bound if len(bound.items) or len(bound.duplicates) else None
 
 
@@ -128,7 +130,7 @@ def _parse_token(token: str) -> tuple[int, str]:
 def _of_partition(
     core: Core, memory: Partition, batch: bytes, *, waiting: bool, after: str
 ) -> Iterator[RecipientProgress]:
-    now, bound = core.clock(), BatchBound.of(memory, batch)
+    now, bound = core.clock(), BatchBound.of(core, memory.number, batch)
     if bound is None:
         return
     names = _names(core, memory, bound, waiting=waiting, after=after)

@@ -87,7 +87,7 @@ def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Ite
     for name in strings_of(names.slice(place)):
         address = core.locate(name)
         memory = core.partitions[address.partition]
-        bound = BatchBound.of(memory, batch)
+        bound = BatchBound.of(core, memory.number, batch)
         try:
             entry = None if bound is None else progress_of(core, address, bound, now)
         except DataDamaged as error:
@@ -99,7 +99,9 @@ def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Ite
 def _ordered(core: Core, batch: bytes) -> pa.StringArray:
     """The names of all who may have something left: those with the oldest first, then by name."""
     parts = [
-        _of_partition(core, memory, bound) for memory in core.partitions if (bound := BatchBound.of(memory, batch))
+        _of_partition(core, memory, bound)
+        for memory in core.partitions
+        if (bound := BatchBound.of(core, memory.number, batch))
     ]
     names = pa.concat_arrays([name for name, _ in parts]) if parts else _NO_NAMES
     if not len(names):

@@ -8,7 +8,7 @@ from restante.calls.batches import ReadProgress
 from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListPartitions, PartitionOf, Peek, ReadHistory
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.batch_slowest import slowest

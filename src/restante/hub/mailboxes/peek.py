@@ -267,7 +267,7 @@ def open_planned(
         filling.inline,
         format="" if filling.inline else asked.format or DEFAULT_FORMAT,
         request_id=b"" if filling.inline else core.new_uuid(),
-        batches=shares_of(draft, address.partition, filling.taken),
+        batches=shares_of(core, draft, address.partition, filling.taken),
         taken_by=asked.by,
     )
     mark = OpenMark(bundle_id, first, last, filling.count, filling.now)

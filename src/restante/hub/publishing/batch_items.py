@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import count, row_of
 from restante.hub.batches.batch_parts import check_parts
-from restante.hub.batches.bound_messages import BoundSoFar, binding, put_stretch
+from restante.hub.batches.bound_messages import bind, binding, put_stretch
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.publish_request import PublishRequest
@@ -83,7 +83,7 @@ def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishReque
 
 def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: Sequence[BoundStretch]) -> None:
     """Newly stored messages are items of batches, and counted."""
-    known = binding(draft, partition)
+    known = binding(core, draft, partition)
     items, added = known.items, dict[bytes, int]()
     for stretch in _joined(stretches):
         added[stretch.batch] = added.get(stretch.batch, 0) + stretch.last - stretch.first + 1
@@ -94,7 +94,7 @@ def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: S
         else:
             items = items.with_next(stretch)
             put_stretch(draft, partition, BindingRole.ITEM, stretch)
-    draft.note(BoundSoFar).bindings[partition] = Bindings(items, known.duplicates)
+    bind(core, draft, partition, Bindings(items, known.duplicates))
     for batch, messages in added.items():
         count(core, draft, partition, batch, Counts(added=messages))
 
@@ -143,7 +143,7 @@ def bind_duplicates(core: Core, draft: RequestDraft, batch: bytes, duplicates: D
 
 def _bind_duplicates(core: Core, draft: RequestDraft, partition: int, batch: bytes, duplicates: Duplicates) -> None:
     numbers, index = np.unique(duplicates.numbers, return_index=True)
-    known = binding(draft, partition)
+    known = binding(core, draft, partition)
     fresh = ~known.duplicates.inside(numbers, batch)
     numbers, rows = numbers[fresh], duplicates.rows[index[fresh]]
     pending = np.ones(len(numbers), np.bool_)
@@ -159,7 +159,7 @@ def _bind_duplicates(core: Core, draft: RequestDraft, partition: int, batch: byt
     stretches = _stretches(waiting, batch)
     for stretch in stretches:
         put_stretch(draft, partition, BindingRole.DUPLICATE, stretch)
-    draft.note(BoundSoFar).bindings[partition] = Bindings(known.items, known.duplicates.with_more(stretches))
+    bind(core, draft, partition, Bindings(known.items, known.duplicates.with_more(stretches)))
     for drawn, messages in held:
         if messages:
             _add_to_bundle(draft, partition, drawn, batch, messages)

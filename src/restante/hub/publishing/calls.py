@@ -13,7 +13,7 @@ from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.publishing import producers, sources
 from restante.hub.publishing.delayed import delay_request, refuse_combined
 from restante.hub.publishing.large_publish import laid_out_elsewhere, written_ahead

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import Unavailable
-from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.columns.hashing import Hashes
 
@@ -58,7 +56,7 @@ class HeldSoFar(Note):
     def take_over(self, later: HeldSoFar) -> None:
         self.held += later.held
 
-    def apply(self, partitions: Sequence[Partition]) -> None:
+    def apply(self) -> None:
         """The plan's own functions bring `Holds` up to it."""
 
 

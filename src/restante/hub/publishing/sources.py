@@ -10,8 +10,8 @@ from operator import itemgetter
 from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.errors import SourceUnknown
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Functions
 from restante.limits import SOURCE_CHARACTERS_MAX
 from restante.model.access.access import Grant, may_see, spaces_of
 from restante.model.mailboxes.pages import key_after, page_size, page_token

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.hub.engine.core import Core
-from restante.hub.engine.functions import Functions
+from restante.hub.engine.procedures import Functions
 from restante.hub.removal import erase, removal
 from restante.model.access.access import Grant
 from restante.model.mailboxes.filters import check_purge
