@@ -303,7 +303,8 @@ def test_a_defect_of_the_short_way_leaves_the_request_to_the_other(running: Serv
 
 
 def test_an_answer_that_cannot_be_made_harms_no_other(running: ServedHub) -> None:
-    encode, failures = short_route._encode, iter([MemoryError])
+    # They are encoded together, and when that fails, one by one.
+    encode, failures = short_route._encode, iter([MemoryError, MemoryError])
 
     def faulty(value: object) -> bytes:
         for failure in failures:
@@ -347,6 +348,20 @@ def test_what_is_counted_is_the_same_by_either_way(running: ServedHub, wire: Wir
         after - before for before, after in zip(short, long, strict=True)
     ]
     assert short[0] - start[0] == 2
+
+
+def test_publishes_of_one_commit_are_answered_in_order_and_counted_each(running: ServedHub, wire: Wire) -> None:
+    before = _counts(wire)
+    own_id = "01890000-0000-7000-8000-0000000000aa"
+    sent = [publish(message(f"r{number}", number), restante_correlation_id=f"own-{number}") for number in range(20)]
+    conflict = [publish(message("ada", number) | {"id": own_id}) for number in range(2)]
+    found = asked(running, *sent[:10], *conflict, *sent[10:])
+    assert [answer.status for answer in found] == [201] * 11 + [409] + [201] * 10
+    ids = [re.search(rb"restante-correlation-id: (own-\d+)", answer.head) for answer in (*found[:10], *found[12:])]
+    assert [own[1] for own in ids if own] == [f"own-{number}".encode() for number in range(20)]
+    after = _counts(wire)
+    assert [late - early for early, late in zip(before, after, strict=True)][:3] == [21, 22, 21]
+    assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)
 
 
 def _counts(wire: Wire) -> Sequence[float]:

@@ -30,10 +30,19 @@ class Listener(Generic[T]):
     __slots__ = ()
 
     loop: asyncio.AbstractEventLoop
+    together: JointListener | None = None
+    """The object that is told instead of this one, of all requests of a commit at once that went well; None: there is none."""
 
     def tell(self, request: CommitRequest[T]) -> None:
         """Take the request, answered; called in the loop."""
         raise NotImplementedError
+
+
+class JointListener(Protocol):
+    """An object that is told at once of several requests that went well: what is alike in all of them it does once."""
+
+    def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> bool:
+        """Take the requests, answered; called in the loop. False: nothing was done, each listener is to be told by itself."""
 
 
 class CommitRequest(Generic[T]):

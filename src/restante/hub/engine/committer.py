@@ -26,6 +26,7 @@ from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.commit_request import (
     CommitRequest,
+    JointListener,
     Listener,
     LoopWaiter,
     ParkedRequests,
@@ -421,12 +422,28 @@ def answer_all(batch: Iterable[CommitRequest[Any]]) -> None:
 
 
 def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
+    jointly: dict[JointListener, list[CommitRequest[object]]] = {}
     for request in requests:
         waiter = request.waiter
         if isinstance(waiter, Listener):
-            try:
-                waiter.tell(request)
-            except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
-                _log.exception("An answer could not be given.")
+            together = waiter.together
+            if together is None or request.error is not None:
+                _tell(waiter, request)
+            elif together in jointly:
+                jointly[together].append(request)
+            else:
+                jointly[together] = [request]
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
+    for together, own in jointly.items():
+        if not together.tell_all(own):
+            for request in own:
+                _tell(request.waiter, request)
+
+
+def _tell(waiter: object, request: CommitRequest[object]) -> None:
+    assert isinstance(waiter, Listener), "only listeners are told"
+    try:
+        waiter.tell(request)
+    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+        _log.exception("An answer could not be given.")

@@ -74,8 +74,9 @@ class Room:
         self.publishes += 1
         self.publish_bytes += count
 
-    def leave(self, count: int) -> None:
-        self.publishes -= 1
+    def leave(self, count: int, publishes: int = 1) -> None:
+        """Give back the room of so many publishes, of `count` bytes together, that have ended."""
+        self.publishes -= publishes
         self.publish_bytes -= count
 
     def take(self, count: int) -> None:

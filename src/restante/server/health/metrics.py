@@ -10,6 +10,7 @@ import statistics
 import time
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -47,6 +48,12 @@ class Durations:
         self.counts[bisect_left(_SECONDS, seconds)] += 1
         self.seconds += seconds
 
+    def add_all(self, seconds: Sequence[float]) -> None:
+        counts = self.counts
+        for own in seconds:
+            counts[bisect_left(_SECONDS, own)] += 1
+        self.seconds += sum(seconds)
+
     def buckets(self) -> list[tuple[str, float]]:
         bounds = [*map(floatToGoString, _SECONDS), "+Inf"]
         return list(zip(bounds, accumulate(self.counts), strict=True))
@@ -69,6 +76,15 @@ class ApiTotals:
         if not waited:
             self.quick += 1
             self.quick_seconds += seconds
+
+    def add_quick(self, status: int, seconds: Sequence[float]) -> None:
+        """Requests that were answered alike, and did not wait."""
+        count = len(seconds)
+        self.requests += count
+        self.quick += count
+        self.quick_seconds += sum(seconds)
+        if status >= _FAILED:
+            self.failures += count
 
 
 class Metrics:
@@ -105,23 +121,22 @@ class Metrics:
             durations = self.durations[route] = Durations()
         durations.add(seconds)
 
-    def exchange(self, route: tuple[str, str], status: int, seconds: float, received: int, sent: int) -> None:
-        """A request with a body and an answer of so many bytes, which waited for nobody but the hub."""
-        # `_count`, and what it calls, written out: every small publish comes by here.
+    def exchange(self, route: tuple[str, str], status: int, seconds: Sequence[float], received: int, sent: int) -> None:
+        """Requests with bodies and answers of so many bytes together, which waited for nobody but the hub: as long as it says."""
         key = (route[0], route[1], status)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self.requests[key] = self.requests.get(key, 0) + len(seconds)
         durations = self.durations.get(route)
         if durations is None:
             durations = self.durations[route] = Durations()
-        durations.counts[bisect_left(_SECONDS, seconds)] += 1
-        durations.seconds += seconds
-        self.api.add(status, seconds, waited=False)
+        durations.add_all(seconds)
+        self.api.add_quick(status, seconds)
         self.received.value += received
         self.sent.value += sent
 
-    def publish(self, seconds: float) -> None:
-        """A publish took so long."""
-        self._publishes.append((time.monotonic(), seconds))
+    def publish(self, *seconds: float) -> None:
+        """Publishes took so long."""
+        now = time.monotonic()
+        self._publishes.extend([(now, own) for own in seconds])
 
     def typical_publish_seconds(self) -> float:
         """Half of the publishes of the last minute took no longer; 0 if there were none."""

@@ -50,14 +50,16 @@ def count(desk: Desk, sent: Few | Many, receipt: Receipt, seconds: float) -> Non
         desk.metrics.publish(seconds)
 
 
-def count_stored(desk: Desk, receipt: Receipt) -> None:
-    if not receipt.stored:
-        return  # the owner counts it when it is
-    # What is answered once more was not stored once more.
-    accepted, metrics = receipt.accepted, desk.metrics
-    stored = 0 if receipt.replayed else accepted
-    metrics.accepted.value += stored
-    metrics.duplicates.value += accepted + receipt.duplicates - stored
+def count_stored(desk: Desk, *receipts: Receipt) -> None:
+    metrics = desk.metrics
+    for receipt in receipts:
+        if not receipt.stored:
+            continue  # the owner counts it when it is
+        # What is answered once more was not stored once more.
+        accepted = receipt.accepted
+        stored = 0 if receipt.replayed else accepted
+        metrics.accepted.value += stored
+        metrics.duplicates.value += accepted + receipt.duplicates - stored
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})

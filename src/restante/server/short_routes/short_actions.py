@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -77,7 +78,7 @@ class ShortAction(ShortRoute[Receipt]):
         assert isinstance(request, ActionPublish), "it was made here"
         return request.message.properties[CORRELATION_PROPERTY]
 
-    def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
+    def count(self, answers: Sequence[Receipt], seconds: Sequence[float]) -> None:
         """Actions are counted by the hub."""
 
 
@@ -102,7 +103,7 @@ class ShortReport(ShortRoute[OutcomesTaken]):
     def beside(self, answer: object) -> bytes:  # noqa: ARG002
         return _NO_STORE
 
-    def count(self, request: CommitRequest[OutcomesTaken], seconds: float) -> None:
+    def count(self, answers: Sequence[OutcomesTaken], seconds: Sequence[float]) -> None:
         """Outcomes are counted by the hub."""
 
 
@@ -126,5 +127,5 @@ class ShortJointReport(ShortRoute[OutcomesReported]):
     def beside(self, answer: object) -> bytes:  # noqa: ARG002
         return _NO_STORE
 
-    def count(self, request: CommitRequest[OutcomesReported], seconds: float) -> None:
+    def count(self, answers: Sequence[OutcomesReported], seconds: Sequence[float]) -> None:
         """Outcomes are counted by the hub."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from restante.calls.mailboxes import Dequeue
@@ -40,8 +41,8 @@ class ShortDequeue(ShortRoute[Dequeued]):
         self.desk.hub.dequeue_soon(Dequeue(*head.place), listener)
         return True
 
-    def count(self, request: CommitRequest[Dequeued], seconds: float) -> None:  # noqa: ARG002  # only publishes are timed
-        self.desk.metrics.collected.add(request.answer().messages)
+    def count(self, answers: Sequence[Dequeued], seconds: Sequence[float]) -> None:  # noqa: ARG002  # only publishes are timed
+        self.desk.metrics.collected.add(sum([answer.messages for answer in answers]))
 
 
 class ShortAcknowledge(ShortRoute[Acknowledged]):
@@ -64,7 +65,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
         self.desk.own_of(grant).hub.acknowledge_soon(call, (listener,))
         return True
 
-    def count(self, request: CommitRequest[Acknowledged], seconds: float) -> None:
+    def count(self, answers: Sequence[Acknowledged], seconds: Sequence[float]) -> None:
         """The batches count it themselves."""
 
     def is_unfinished(self, request: CommitRequest[Acknowledged]) -> bool:

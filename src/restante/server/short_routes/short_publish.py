@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
-from restante.hub.engine.commit_request import CommitRequest, Listener
+from restante.hub.engine.commit_request import Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -33,6 +34,7 @@ class ShortPublish(ShortRoute[Receipt]):
 
     route: ClassVar[Route] = publishing.PUBLISH
     status: ClassVar[int] = 201
+    answers_together: ClassVar[bool] = True
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         return () if url == b"/v1/messages" else None
@@ -43,9 +45,9 @@ class ShortPublish(ShortRoute[Receipt]):
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
         return self.publish(grant, body, listener)
 
-    def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
-        publishing.count_stored(self.desk, request.answer())
-        self.desk.metrics.publish(seconds)
+    def count(self, answers: Sequence[Receipt], seconds: Sequence[float]) -> None:
+        publishing.count_stored(self.desk, *answers)
+        self.desk.metrics.publish(*seconds)
 
     def publish(
         self,

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -75,6 +75,8 @@ class ShortRoute(ABC, Generic[R]):
     """The header, if any, whose value is a number that is another in each request."""
     finishes: ClassVar[bool] = False
     """Whether something may be left to do after the commit: `is_unfinished` is asked."""
+    answers_together: ClassVar[bool] = False
+    """Whether the answers of one commit are given together: what is committed is the answer, and there is nothing beside it."""
     is_of_recipient: ClassVar[bool] = False
     """Whether the first name in the path is that of the recipient whose mailbox it is about."""
 
@@ -87,6 +89,9 @@ class ShortRoute(ABC, Generic[R]):
         self.loop = asyncio.get_running_loop()
         self.counted = self.route.method, self.route.path
         self.unfinished: set[asyncio.Task[None]] = set()
+        self._open = False
+        """Whether everybody may go this way, as was found out in this turn of the event loop."""
+        self.together = self if self.answers_together else None
 
     @abstractmethod
     def place(self, url: bytes) -> tuple[str, ...] | None:
@@ -101,8 +106,8 @@ class ShortRoute(ABC, Generic[R]):
         """Give the committer what a request asks for that has come whole; False, or an error, if the application is to take it."""
 
     @abstractmethod
-    def count(self, request: CommitRequest[R], seconds: float) -> None:
-        """Count what was answered in the metrics."""
+    def count(self, answers: Sequence[R], seconds: Sequence[float]) -> None:
+        """Count in the metrics what was answered, and how long each took."""
 
     def shown(self, request: CommitRequest[R]) -> object:
         """The answer."""
@@ -158,29 +163,55 @@ class ShortRoute(ABC, Generic[R]):
                 grant = self._granted(head)
             except RestanteError:
                 return None
-        return self._taken(head, grant, body, connection, now)
+        return self._taken_if_quiet(head, grant, body, connection, now)
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
         """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
-        desk, now = self.desk, time.monotonic()
-        if (self.takes_room and not desk.room.has_place(head.size)) or _log.isEnabledFor(logging.DEBUG):
+        now, room = time.monotonic(), self.desk.room
+        if self.takes_room and not room.has_place(head.size):
             return None
-        grant = EVERYTHING
-        if not desk.gate.lets_all_in(now):
-            try:
-                grant = self._granted(head)
-            except RestanteError:
-                return None
-        answer = self._taken(head, grant, body, connection, now)
+        if self._open or self._opens(now):
+            answer = self._taken(head, EVERYTHING, body, connection, now)
+        else:
+            answer = self._taken_closely(head, body, connection, now)
         if answer is not None and self.takes_room:
-            desk.room.enter(head.size)
+            room.enter(head.size)
         return answer
+
+    def _opens(self, now: float) -> bool:
+        """Whether everybody who comes in this turn of the event loop may go this way: that is asked once a turn."""
+        if not self._is_open(now):
+            return False
+        self._open = True
+        self.loop.call_soon(self._close)
+        return True
+
+    def _is_open(self, now: float) -> bool:
+        return self.desk.gate.lets_all_in(now) and not (_log.isEnabledFor(logging.DEBUG) or self.desk.crowded)
+
+    def _close(self) -> None:
+        self._open = False
+
+    def _taken_closely(
+        self, head: PlainHead, body: bytes, connection: Answering, now: float
+    ) -> PendingAnswer[R] | None:
+        """Take a request after a look at its caller."""
+        if _log.isEnabledFor(logging.DEBUG):
+            return None
+        try:
+            grant = self._granted(head)
+        except RestanteError:
+            return None
+        return self._taken_if_quiet(head, grant, body, connection, now)
+
+    def _taken_if_quiet(
+        self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
+    ) -> PendingAnswer[R] | None:
+        return None if self.desk.crowded else self._taken(head, grant, body, connection, now)
 
     def _taken(
         self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
     ) -> PendingAnswer[R] | None:
-        if self.desk.crowded:
-            return None
         answer = PendingAnswer(self, head, grant, connection, now)
         try:
             return answer if self.submit(head, grant, body, answer) else None
@@ -189,6 +220,28 @@ class ShortRoute(ABC, Generic[R]):
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
             _log.exception("A request failed on its short way.")
             return None
+
+    def tell_all(self, requests: Sequence[CommitRequest[R]]) -> bool:
+        """Answer requests of one commit that went well, and count them together."""
+        now, seconds, received, sent = time.monotonic(), list[float](), 0, 0
+        pending: list[PendingAnswer[R]] = [request.waiter for request in requests]  # type: ignore[misc]  # they name this route
+        try:
+            bodies = [_encode(request.result) for request in requests]
+        except Exception:  # noqa: BLE001  # whose answer it is, is found out one by one
+            return False
+        for answer, body in zip(pending, bodies, strict=True):
+            asked = answer.asked
+            answer.status, answer.body = self.status, body
+            answer.head = _HEAD % correlation_id_of(asked.given.get(CORRELATION_ID)).encode()
+            seconds.append(now - answer.came_at)
+            received += asked.size
+            sent += len(body)
+        self.desk.room.leave(received, len(requests))
+        self.desk.metrics.exchange(self.counted, self.status, seconds, received, sent)
+        self.count([request.answer() for request in requests], seconds)
+        for answer in pending:
+            answer.give()
+        return True
 
     def _has_room(self, size: int) -> bool:
         return not self.takes_room or self.desk.room.has_place(size)
@@ -213,18 +266,18 @@ def small_json_length(given: GivenHeaders) -> int | None:
 class PendingAnswer(ShortAnswer, Listener[R]):
     """The answer to one request, which waits for its commit."""
 
-    __slots__ = ("_asked", "_came_at", "_grant", "_route", "loop")
+    __slots__ = ("_grant", "_route", "asked", "came_at", "loop", "together")
 
     def __init__(
         self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
     ) -> None:
         self._connection = connection
         self.status, self.head, self.body = 0, b"", b""
-        self.loop = route.loop
+        self.loop, self.together = route.loop, route.together
         self._route = route
-        self._asked = asked
+        self.asked = asked
         self._grant = grant
-        self._came_at = came_at
+        self.came_at = came_at
 
     def tell(self, request: CommitRequest[R]) -> None:
         if self._route.finishes and self._route.is_unfinished(request):
@@ -234,6 +287,13 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         else:
             self._send(request)
 
+    def give(self) -> None:
+        """The answer is there. Whatever goes wrong on one connection, the others get theirs."""
+        try:
+            self._connection.answer_in_turn()
+        except Exception:  # noqa: BLE001
+            _log.exception("An answer could not be given.")
+
     async def _finish(self, request: CommitRequest[R]) -> None:
         try:
             request.result = await self._route.desk.link.thread(self._route.finish, request)
@@ -242,16 +302,16 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         self._send(request)
 
     def _send(self, request: CommitRequest[R]) -> None:
-        route, size, seconds = self._route, self._asked.size, time.monotonic() - self._came_at
+        route, size, seconds = self._route, self.asked.size, time.monotonic() - self.came_at
         desk = route.desk
         if route.takes_room:
             desk.room.leave(size)
         status, head, body = self._answer(request, seconds)
-        desk.metrics.exchange(route.counted, status, seconds, size, len(body))
+        desk.metrics.exchange(route.counted, status, (seconds,), size, len(body))
         self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
-        own_id = self._route.correlation_id(request, self._asked.given)
+        own_id = self._route.correlation_id(request, self.asked.given)
         try:
             answer = self._route.shown(request)
             body = _encode(answer)
@@ -260,7 +320,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             _log.exception("A request failed.", extra={"fields": {"correlation_id": own_id}})
             return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds, own_id)
-        self._route.count(request, seconds)
+        self._route.count((request.answer(),), (seconds,))
         return self._route.status, _HEAD % own_id.encode() + self._route.beside(answer), body
 
     def _problem(self, error: RestanteError, seconds: float, own_id: str) -> tuple[int, bytes, bytes]:
