@@ -20,7 +20,7 @@ from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, InvalidOperation, InvalidRequest, InvalidSettings, MessageConflict, Unavailable
 from restante.hub.door.hub import OpenHub
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import decode_record, encode_columns, encode_letters
 from restante.model.columns.texts import Texts
 from restante.model.publishing import intake

@@ -17,7 +17,7 @@ from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import InvalidOperation, InvalidSettings, MessageConflict
 from restante.hub.door.hub import OpenHub
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.ports.backplane import Delivered, Undelivered
 from restante.settings import BackplaneSettings, Settings
 from tests.kafka.broker import Broker

@@ -19,7 +19,7 @@ from restante.assembly import open_hub
 from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError, Unavailable
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.settings import BackplaneSettings, Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.served import Served

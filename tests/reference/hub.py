@@ -15,7 +15,7 @@ from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface import surface
 from restante.errors import Fault
-from restante.model.backplane.backplane_answers import AcceptName
+from restante.model.backplane.accept import AcceptName
 from restante.model.consignments.consignment_answers import BatchWish
 from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message

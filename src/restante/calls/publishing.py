@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.call import Call, Count
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many

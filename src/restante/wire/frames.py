@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message

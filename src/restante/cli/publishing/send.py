@@ -33,7 +33,7 @@ from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Chat, Format, Me
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.figures import counted, duration, rate
 
 if TYPE_CHECKING:

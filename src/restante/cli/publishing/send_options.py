@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from restante.cli.shared.options import Format
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 
 _AT_ONE_MOMENT = "All at one moment"
 

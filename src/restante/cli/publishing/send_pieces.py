@@ -15,7 +15,7 @@ from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import Fault, FaultyMessages, InvalidRequest, RestanteError, Unavailable
 from restante.limits import LARGE_DATA_BYTES_MAX
-from restante.model.backplane.backplane_answers import Accept, AcceptName
+from restante.model.backplane.accept import Accept, AcceptName
 from restante.model.figures import counted, rate
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from restante.client.consignments.pieces import CutPieces, Piece, pieces_of
 from restante.client.publishing.early_checks import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message

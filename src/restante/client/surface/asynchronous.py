@@ -38,7 +38,7 @@ from restante.client.transport.link import AsyncLink, where
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.actions.action_answers import AcceptedAction, ActionStatus
 from restante.model.actions.wanted_action import WantedAction
-from restante.model.backplane.backplane_answers import AcceptName, accept_named
+from restante.model.backplane.accept import AcceptName, accept_named
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import GroupStatus

@@ -32,7 +32,7 @@ from restante.limits import FEED_LINGER_SECONDS
 from restante.model.actions.action_answers import AcceptedAction, ActionProblem, ActionStatus, PoisonedAction
 from restante.model.actions.action_row import ActionState
 from restante.model.actions.wanted_action import WantedAction
-from restante.model.backplane.backplane_answers import AcceptName
+from restante.model.backplane.accept import AcceptName
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchState,

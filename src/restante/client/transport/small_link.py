@@ -8,7 +8,7 @@ from typing import Self
 from restante.calls.mailboxes import Explain
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.small_protocol import explain, publish_encoded
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.message import Message

@@ -11,7 +11,7 @@ from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, partition_path, read
 from restante.client.transport.retries import Answered, answered
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.few_or_many import EncodedPublish
 

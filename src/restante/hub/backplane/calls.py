@@ -24,7 +24,7 @@ from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.refuse import whole_refusal
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, Few
 from restante.model.publishing.letter import Letter, letter_of

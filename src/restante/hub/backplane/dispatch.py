@@ -9,7 +9,7 @@ import msgspec
 
 from restante.errors import Fault, FaultyMessages, OutcomeUnknown, PartlyStored, RestanteError, Unavailable
 from restante.hub.engine.commit_request import CommitRequest
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import LogPosition, PartitionReceipt, Receipt
 from restante.model.publishing.refusals import refusal
 from restante.ports.backplane import Undelivered

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 from restante.hub.backplane.dispatch import Dispatch, SentRecord
 from restante.hub.engine.committer import answer_all
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import encode_columns, encode_letters
 from restante.model.mailboxes.answers import LogPosition, Receipt
 from restante.model.publishing.letter import Letter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.calls.publishing import Publish
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.backplane.parcels import NotForBackplane
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.message import MessageColumns
 

@@ -1,35 +1,14 @@
-"""Answers of the hub about its backplane, and `Accept`: when a publish is answered."""
+"""Answers of the hub about its backplane."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from enum import Enum
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
-from restante.errors import Fault, InvalidRequest
+from restante.errors import Fault
 from restante.model.mailboxes.answers import Receipt
-
-AcceptName: TypeAlias = Literal["stored", "accepted"]
-
-
-class Accept(Enum):
-    """The promise that the answer to a publish makes about its messages."""
-
-    STORED = "stored"
-    """They are in their mailboxes."""
-    ACCEPTED = "accepted"
-    """They are in the log of the backplane, and will be stored."""
-
-
-def accept_named(name: object) -> Accept | None:
-    """The promise that a caller of the client is content with; None: it says nothing."""
-    if name is None or isinstance(name, Accept):
-        return name
-    if name not in ("stored", "accepted"):
-        raise InvalidRequest(f'accept is "stored" or "accepted", not {name!r}.', parameter="accept")
-    return Accept(name)
 
 
 class LogProgress(msgspec.Struct, frozen=True, kw_only=True):

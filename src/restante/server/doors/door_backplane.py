@@ -23,7 +23,8 @@ from restante.hub.backplane.parcels import NotForBackplane, RecordCut, column_pa
 from restante.hub.backplane.ways import goes_through, refuse_delayed, takes_nothing
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
-from restante.model.backplane.backplane_answers import Accept, BackplaneStatus, RecordOutcome
+from restante.model.backplane.accept import Accept
+from restante.model.backplane.backplane_answers import BackplaneStatus, RecordOutcome
 from restante.model.mailboxes.answers import LogPosition, Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.letter import Letter

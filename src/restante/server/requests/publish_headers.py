@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import UNSET
 
 from restante.errors import InvalidRequest
-from restante.model.backplane.backplane_answers import Accept
+from restante.model.backplane.accept import Accept
 from restante.model.columns.text_ids import is_uuid
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.sources.source import check_source
