@@ -138,8 +138,9 @@ def test_dictionaries_of_arrow_may_be_data(either: sync.Hub) -> None:
 def test_dictionaries_of_arrow_may_be_in_properties(either: sync.Hub) -> None:
     keys: Any = pa.array(["a", "b"])
     values: Any = pa.array(["1", "2"])
+    offsets: Any = pa.array([0, 2], pa.int32())
     for number, parts in enumerate([(keys.dictionary_encode(), values), (keys, values.dictionary_encode())]):
-        properties = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), *parts)
+        properties = pa.MapArray.from_arrays(offsets, *parts)
         table = pa.table({"recipient": ["alice"], "data": [b"x"], "properties": properties})
         assert either.producer.send(table).accepted == 1
         assert collected(either)[0].properties == {"a": "1", "b": "2"}, number
