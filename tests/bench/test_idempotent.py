@@ -18,7 +18,7 @@ from bench.mail import Mail, recipient_name, recipient_names
 from bench.ours_wire import Restante
 from bench.outcome import Figure, Unit, by_turns
 from bench.peer import Peer
-from restante.calls.publishing import ListProducers
+from restante.calls.producers import ListProducers
 from restante.client.surface.sync import Hub
 from restante.model.storage.partition import partition_of
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from restante.calls.mailboxes import PartitionOf
-from restante.calls.publishing import OpenLink, Publish
+from restante.calls.producers import OpenLink
+from restante.calls.publishing import Publish
 from restante.cli.mailboxes.history import StateName
 from restante.errors import ProducerDisconnected
 from restante.hub.door.hub import OpenHub

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
 from restante.client.producers.numbered_sends import Prepare, Producing, SendPatience, send

@@ -14,7 +14,8 @@ import pytest
 import restante
 import restante.aio
 from restante import Parcel, PartitionPublishingConfiguration, ProducerClient, errors
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers

@@ -12,7 +12,7 @@ import pytest
 import restante
 import restante.aio
 from restante import Message, ProducerClient, errors, limits
-from restante.calls.publishing import OpenLink
+from restante.calls.producers import OpenLink
 from restante.client.surface import sync
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore

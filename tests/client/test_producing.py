@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from restante import errors
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
 from restante.client.producers.numbered_sends import Prepare, describing, send, send_plainly, send_sent

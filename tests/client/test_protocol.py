@@ -20,7 +20,8 @@ from restante.calls.mailboxes import (
     Peek,
     ReadHistory,
 )
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.removal import FileNow, Purge
 from restante.client.transport import protocol, small_protocol
 from restante.client.transport.exchange import Dialogue, Response

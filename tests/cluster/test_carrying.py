@@ -17,7 +17,8 @@ from restante.assembly import open_hub
 from restante.calls.batches import OpenBatch, ReadBatch
 from restante.calls.call import Call
 from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, PartitionOf
-from restante.calls.publishing import OpenLink, Publish
+from restante.calls.producers import OpenLink
+from restante.calls.publishing import Publish
 from restante.calls.removal import Purge
 from restante.cluster.call_line import CallLine
 from restante.cluster.call_server import CallServer

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from restante.calls.publishing import ListSources, Publish
+from restante.calls.producers import ListSources
+from restante.calls.publishing import Publish
 from restante.errors import InvalidRequest
 from restante.settings import Settings
 from tests.cluster.door_hub import DoorHub

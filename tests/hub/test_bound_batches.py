@@ -14,7 +14,8 @@ import pytest
 
 from restante.calls.batches import AcknowledgeItems, AddItems, DeleteBatch, ReadBatch, ReadProgress, SealBatch
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
-from restante.calls.publishing import Publish, ReadProducer
+from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.errors import BatchSealed, BatchUnknown, InvalidClientState, InvalidMessage, InvalidRequest
 from restante.hub.door.hub import OpenHub

@@ -14,7 +14,8 @@ import restante
 from restante import limits
 from restante.assembly import open_hub
 from restante.calls.mailboxes import ReadHistory
-from restante.calls.publishing import Publish, ReadProducer
+from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, StorageFull
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub

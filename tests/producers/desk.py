@@ -11,7 +11,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import Link

@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from restante.calls.call import Answer, Call
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.transport.link import Link
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 from restante.model.mailboxes.answers import ProducerState, Receipt

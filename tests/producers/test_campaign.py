@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.calls.publishing import OpenLink
+from restante.calls.producers import OpenLink
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.limits import PUBLISHED_SEQUENCE_MAX
 from tests.crash.served import Served

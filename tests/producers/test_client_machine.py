@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import restante
-from restante.calls.publishing import OpenLink
+from restante.calls.producers import OpenLink
 from restante.client.producers import producer_async, producer_sync
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.publishing.parcel import Parcel

@@ -17,7 +17,8 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from restante.calls.publishing import ListProducers, OpenLink, Publish
+from restante.calls.producers import ListProducers, OpenLink
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
 from restante.hub.doctor.doctor import examine

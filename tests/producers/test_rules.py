@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.errors import (
     InvalidMessage,
     InvalidRequest,

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import restante
-from restante.calls.publishing import Publish, ReadProducer
+from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface.sync import Hub
 from restante.errors import InvalidClientState, ProducerDisconnected, RestanteError
 from restante.hub.doctor.doctor import examine

@@ -16,7 +16,8 @@ from restante import errors
 from restante.assembly import open_hub
 from restante.calls.call import Call
 from restante.calls.mailboxes import ReadHistory
-from restante.calls.publishing import Publish, ReadProducer
+from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.hub.door.hub import OpenHub
 from restante.model.mailboxes.answers import Receipt

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from restante import Message
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
 from restante.client.producers.numbered_sends import Prepare, Producing, SendPatience, send

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.calls.mailboxes import ListPartitions
-from restante.calls.publishing import ListProducers
+from restante.calls.producers import ListProducers
 from restante.cli.partitions.partitions_check import check
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub

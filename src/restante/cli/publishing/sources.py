@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out, is_meant

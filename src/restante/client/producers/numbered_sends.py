@@ -21,7 +21,8 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingProperties
 from restante.client.producers.lane import Lane
 from restante.client.publishing.parcel import Parcel

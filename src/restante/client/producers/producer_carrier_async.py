@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from restante.calls.publishing import OpenLink, Publish, ReadProducer
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.lanes import Lanes
 from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing
 from restante.client.publishing.parcel import Parcel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.calls.call import query_of
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.client.transport.address import segment
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.client.transport.link import AsyncLink, where
 from restante.model.sources.source import NO_POSITION
 from restante.model.sources.source_answers import SourceStatus

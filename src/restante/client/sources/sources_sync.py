@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.client.transport.link import Link, where
 from restante.model.sources.source import NO_POSITION
 from restante.model.sources.source_answers import SourceStatus

@@ -18,7 +18,8 @@ from restante.calls.mailboxes import (
     Peek,
     ReadHistory,
 )
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.client.transport.address import segment
 from restante.client.transport.column_answers import bundle_of, history_of, table_of

@@ -33,7 +33,8 @@ from restante.calls.mailboxes import (
     Peek,
     ReadHistory,
 )
-from restante.calls.publishing import ListProducers, Publish, ReadProducer
+from restante.calls.producers import ListProducers, ReadProducer
+from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from restante.calls.publishing import ListProducers, OpenLink, Publish, ReadProducer
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.shards import DeliverNotice, JudgeMessages
 from restante.errors import Fault, InvalidRequest
 from restante.hub.batches.part_calls import enlist_if_new

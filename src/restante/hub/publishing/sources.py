@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from operator import itemgetter
 
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.errors import SourceUnknown
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft

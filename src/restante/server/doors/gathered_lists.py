@@ -24,7 +24,7 @@ from restante.calls.consignments import ListConsignments
 from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, SendHeartbeat
 from restante.calls.mailboxes import ListPartitions, ListRecipients
 from restante.calls.nodes import ListRounds
-from restante.calls.publishing import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown

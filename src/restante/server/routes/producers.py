@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from restante.calls.call import Number, query_names
-from restante.calls.publishing import (
+from restante.calls.producers import (
     DeleteSource,
     ListProducers,
     ListSources,

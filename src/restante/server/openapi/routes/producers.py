@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.calls.publishing import ListProducers, ListSources
+from restante.calls.producers import ListProducers, ListSources
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import (
