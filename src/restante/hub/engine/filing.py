@@ -47,35 +47,43 @@ _SWAPS_A_COMMIT = 4
 """The number of merges in one commit. Small publishes wait for each such commit: it takes 1 to 2 ms."""
 
 
-def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
-    """Do one merge, if one is worthwhile; return how many runs it merged."""
+def file_once(core: Core, partition: Partition, *, everything_upto: int | None = None) -> int:
+    """Do one merge, if one is worthwhile; return how many runs it merged.
+
+    With `everything_upto` any merge of runs that begin up to there is worthwhile, and later runs are left alone.
+    """
     with partition.filing_lock:
         keep_identities(core, partition)
         partition.fresh_runs = 0
         # Each failure makes one more run a border, so this ends.
-        while runs := _chosen(partition, everything=everything):
+        while runs := _chosen(partition, everything_upto):
             keep_ahead(core, partition, runs)
             if rewrite(core, partition, runs):
                 return len(runs)
         return 0
 
 
-def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
+def _chosen(partition: Partition, everything_upto: int | None) -> list[Run]:
     """The runs to merge now, none of them known to be damaged; an empty list if no merge is worthwhile."""
-    for damaged, group in groupby(partition.runs, lambda run: is_damaged(partition, run)):
+    listed = [run for run in partition.runs if everything_upto is None or run.row.first <= everything_upto]
+    for damaged, group in groupby(listed, lambda run: is_damaged(partition, run)):
         runs = {run.row.identity: run for run in group}
         if not damaged:
-            rows = choose_merge([run.row for run in runs.values()], everything=everything)
+            rows = choose_merge([run.row for run in runs.values()], everything=everything_upto is not None)
             if rows:
                 return [runs[row.identity] for row in rows]
     return []
 
 
 def file_all(core: Core) -> int:
-    """Merge until no merge is worthwhile; return how many runs were merged."""
+    """Merge what is stored until no merge of it is worthwhile; return how many runs were merged.
+
+    Mail that comes meanwhile is left for later: who publishes without a pause would keep this from ever ending.
+    """
     filed = 0
     for partition in core.partitions:
-        while count := file_once(core, partition, everything=True):
+        upto = partition.counters.visible
+        while count := file_once(core, partition, everything_upto=upto):
             filed += count
     drop_unreachable(core)
     return filed
@@ -463,7 +471,8 @@ def drop_unreachable(core: Core) -> None:
 def relieve(core: Core) -> None:
     """File partitions that have too many runs. Publishers call this first, and so slow down."""
     for number in tuple(core.memory(Unfiled).overdue):
-        file_once(core, core.partitions[number], everything=True)
+        partition = core.partitions[number]
+        file_once(core, partition, everything_upto=partition.counters.visible)
 
 
 def _file_always(core: Core) -> None:
