@@ -30,7 +30,7 @@ from restante.calls.groups import (
 )
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.upkeep import RetainNow
+from restante.calls.removal import RetainNow
 from restante.errors import (
     ActionTaken,
     Forbidden,

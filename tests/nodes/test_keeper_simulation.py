@@ -11,7 +11,7 @@ import pytest
 
 from restante.cluster.nodes import keeper
 from restante.cluster.nodes.keeper import NodeKeeper
-from restante.cluster.nodes.silence import SilentNodes
+from restante.cluster.nodes.node_about import SilentNodes
 from restante.errors import Unavailable
 from restante.ports.membership import NodeRow, StoreSurvey
 from restante.stores.postgresql import lease

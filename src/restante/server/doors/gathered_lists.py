@@ -25,7 +25,7 @@ from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, 
 from restante.calls.mailboxes import ListPartitions, ListRecipients
 from restante.calls.nodes import ListRounds
 from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
