@@ -23,7 +23,7 @@ import typer.main
 import typer.testing
 from xdist.remote import Producer
 
-from restante.server.health import rounds
+from restante.server.health import health_rounds
 from tests import profiles
 from tests.import_shares import import_own_share
 from tests.last_failures import LastFailures, name_of
@@ -84,7 +84,7 @@ _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 _WIRE_TESTS = tuple(
     f"{place}::test_the_examples_of_a_page_print_what_it_shows[{page}]"
     for place, pages in {
-        "clients/test_typescript.py": ("README",),
+        "clients/test_typescript.py": ("README", "typescript"),
         "docs/test_examples.py": (
             "batches",
             "catalog",
@@ -150,15 +150,26 @@ _VARIANTS = (
     "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.client.surface.connect]",
     "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante; restante.connect().close()]",
     "cluster/test_database_resharding.py::test_everything_goes_on_with_other_shards[1 3 2 1 4]",
+    "cluster/test_resharding.py::test_everything_goes_on_with_other_shards[3 1 4]",
+    "consignments/test_concurrency.py::test_consignments_with_the_same_mail_committed_at_the_same_time_store_it_once[memory]",
+    "consignments/test_concurrency.py::test_what_many_writers_stage_beside_publishers_is_delivered_once[memory-0]",
+    "consignments/test_machine.py::test_staged_mail_is_seen_by_nobody_and_committed_mail_by_all_at_once[sqlite]",
     "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[database]",
     "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[files]",
     "crash/test_full.py::test_a_full_disk_loses_nothing_and_room_lets_the_hub_go_on[middling]",
     "examples/test_chat.py::test_control_c_ends_it_without_a_trace_and_says_where_to_go_on",
     "examples/test_chat.py::test_what_is_wrong_is_one_line[no hub]",
     "examples/test_chat.py::test_what_is_wrong_is_one_line[no name]",
+    "feed/test_replay.py::test_who_reads_along_knows_what_history_and_explain_say[sqlite]",
+    "hub/test_against_reference.py::test_recipients_whose_hashes_collide_keep_their_own_mail[0]",
+    "hub/test_bound_randomly.py::test_the_hub_counts_what_dictionaries_count[sqlite-0]",
+    "hub/test_bound_randomly.py::test_the_hub_counts_what_dictionaries_count[sqlite-1]",
+    "hub/test_feed.py::test_a_reader_knows_what_history_knows[sqlite-0]",
+    "hub/test_snapshot.py::test_an_earlier_position_shows_what_was_shown_then[sqlite]",
     "nodes/test_nodes.py::test_a_node_that_joins_and_one_that_leaves_refuse_nobody",
     "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-numbers alone]",
     "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-with ids]",
+    "producers/test_hub_machine.py::test_the_hub_does_what_the_rules_say[sqlite]",
     "server/test_fuzz_arrow.py::test_no_damaged_arrow_ends_the_hub_or_grows_it[short]",
     "server/test_fuzz_arrow.py::test_no_damaged_table_ends_the_process_that_sends_it[short]",
     "server/test_large_data.py::test_in_process_it_is_the_same_and_the_folder_is_sound",
@@ -171,6 +182,8 @@ _VARIANTS = (
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a follower is taken by who has lost the lease]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a generation is not checked]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[what is pushed is not stored yet]",
+    "stores/test_sqlite_log.py::TestSqliteStoreThatCrashesInsteadOfClosing::test_any_history_agrees_with_a_plain_map",
+    "stores/test_sqlite_log.py::TestSqliteStoreThatTransfersAllTheTime::test_any_history_agrees_with_a_plain_map",
     "tools/test_last_failures.py::test_a_run_that_could_not_collect_has_not_run_all",
     "tools/test_last_failures.py::test_tests_of_groups_and_tests_whose_worker_died_are_run_once_more",
 )
@@ -259,7 +272,7 @@ def _quick_servers() -> Iterator[None]:
 def _deep_checks_on_demand() -> Iterator[None]:
     """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
+        patch.setattr(health_rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import SupportsIndex
 
 import pytest
@@ -58,6 +59,11 @@ class UnitScheduling(LoadGroupScheduling):  # type: ignore[misc]  # untyped
             self._assign_work_unit(node)
         if not self.workqueue and not node.shutting_down:
             node.shutdown()
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker a unit. One that has just died hears nothing of it, and its units go to another when its death is known."""
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         return self._units[nodeid]
