@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import itertools
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -21,9 +23,10 @@ import typer.main
 import typer.testing
 from xdist.remote import Producer
 
-from restante.server.health import rounds
+from restante.server.health import health_rounds
 from tests import profiles
 from tests.import_shares import import_own_share
+from tests.last_failures import LastFailures, name_of
 from tests.quick_servers import quick_servers
 from tests.work_units import UnitScheduling, report_little
 
@@ -37,6 +40,7 @@ MEMORY = Path("/dev/shm")
 MEMORY_ROOM_BYTES = 4 * 1024**3
 """So much must be free in it; a run leaves a few hundred MiB, which the third run after it removes."""
 
+_folder_numbers = itertools.count()
 _HERE = str(Path(__file__).parent)
 _SPARK_SMOKE = (
     "test_writing.py::test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for",
@@ -80,8 +84,16 @@ _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 _WIRE_TESTS = tuple(
     f"{place}::test_the_examples_of_a_page_print_what_it_shows[{page}]"
     for place, pages in {
-        "clients/test_typescript.py": ("README",),
-        "docs/test_examples.py": ("batches", "catalog", "first-steps", "many-writers", "reading-along", "workers"),
+        "clients/test_typescript.py": ("README", "typescript"),
+        "docs/test_examples.py": (
+            "batches",
+            "catalog",
+            "first-steps",
+            "many-writers",
+            "producers",
+            "reading-along",
+            "workers",
+        ),
     }.items()
     for page in pages
 )
@@ -109,40 +121,71 @@ _CHAT = tuple(
 """Chats of several programs, beside the one of two people."""
 _VARIANTS = (
     "batches/test_bound_machine.py::test_the_counts_of_a_batch_are_those_of_its_messages[sqlite]",
+    "bench/test_servers.py::test_the_hub_is_started_driven_and_stopped",
     "cli/test_batches_commands.py::test_control_c_leaves_and_the_batch_goes_on",
     "cli/test_batches_commands.py::test_items_go_through_a_pipe_on_a_folder_too",
+    "cli/test_command_line.py::test_completion_is_offered[fish]",
+    "cli/test_command_line.py::test_completion_is_offered[zsh]",
     "cli/test_command_line.py::test_the_tour_runs_as_a_program_without_control_characters",
     "cli/test_command_line.py::test_what_nobody_reads_is_not_confirmed[options0-]",
     "cli/test_consignments.py::test_control_c_leaves_it_open_and_says_how_to_go_on",
+    "cli/test_feed.py::test_an_arrow_stream_does_not_go_to_a_terminal",
     "cli/test_feed.py::test_control_c_finishes_the_files",
     "cli/test_feed.py::test_what_nobody_reads_is_not_recorded[arrow]",
+    "cli/test_feed.py::test_what_nobody_reads_is_not_recorded[jsonl]",
     "cli/test_jobs_commands.py::test_without_spark_the_tour_plays_the_plain_night",
     "cli/test_live_commands.py::test_json_lines_are_as_over_http",
     "cli/test_live_commands.py::test_text_is_the_data_alone",
     "cli/test_live_commands.py::test_two_people_chat",
+    "cli/test_plain.py::test_data_is_exact_in_a_pipe_and_harmless_on_a_terminal",
     "cli/test_send_command.py::test_control_c_says_what_is_stored_and_how_to_go_on[without ids]",
+    "cli/test_starting.py::test_a_file_is_sent_and_a_folder_opened_without_pandas",
     "cli/test_store_commands.py::test_a_served_hub_says_that_its_server_has_gone_and_goes_on_when_it_is_back",
     "cli/test_tour.py::test_a_tour_of_few_recipients_has_few_that_are_late[1]",
     "cli/test_tour.py::test_a_tour_of_few_recipients_has_few_that_are_late[2]",
     "cli/test_tour.py::test_night_after_night_is_kept_in_the_same_folder_and_is_sound",
     "cli/test_tour.py::test_nothing_is_broken_in_mid_word_on_a_narrow_terminal",
-    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante; restante.connect().close()]",
     "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.aio; restante.aio.ProducerClient]",
+    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.aio; restante.aio.connect()]",
+    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante.client.surface.connect]",
+    "client/test_parity.py::test_a_client_needs_nothing_of_a_server[import restante; restante.connect().close()]",
     "cluster/test_database_resharding.py::test_everything_goes_on_with_other_shards[1 3 2 1 4]",
+    "cluster/test_resharding.py::test_everything_goes_on_with_other_shards[3 1 4]",
+    "consignments/test_concurrency.py::test_consignments_with_the_same_mail_committed_at_the_same_time_store_it_once[memory]",
+    "consignments/test_concurrency.py::test_what_many_writers_stage_beside_publishers_is_delivered_once[memory-0]",
+    "consignments/test_machine.py::test_staged_mail_is_seen_by_nobody_and_committed_mail_by_all_at_once[sqlite]",
+    "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[database]",
     "crash/test_full.py::test_a_file_size_limit_is_a_full_disk_to_a_served_hub[files]",
     "crash/test_full.py::test_a_full_disk_loses_nothing_and_room_lets_the_hub_go_on[middling]",
     "examples/test_chat.py::test_control_c_ends_it_without_a_trace_and_says_where_to_go_on",
     "examples/test_chat.py::test_what_is_wrong_is_one_line[no hub]",
+    "examples/test_chat.py::test_what_is_wrong_is_one_line[no name]",
+    "feed/test_replay.py::test_who_reads_along_knows_what_history_and_explain_say[sqlite]",
+    "hub/test_against_reference.py::test_recipients_whose_hashes_collide_keep_their_own_mail[0]",
+    "hub/test_bound_randomly.py::test_the_hub_counts_what_dictionaries_count[sqlite-0]",
+    "hub/test_bound_randomly.py::test_the_hub_counts_what_dictionaries_count[sqlite-1]",
+    "hub/test_feed.py::test_a_reader_knows_what_history_knows[sqlite-0]",
+    "hub/test_snapshot.py::test_an_earlier_position_shows_what_was_shown_then[sqlite]",
+    "nodes/test_nodes.py::test_a_node_that_joins_and_one_that_leaves_refuse_nobody",
     "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-numbers alone]",
     "producers/test_client_machine.py::test_what_a_producer_says_is_true_whatever_the_network_does[sync-with ids]",
+    "producers/test_hub_machine.py::test_the_hub_does_what_the_rules_say[sqlite]",
     "server/test_fuzz_arrow.py::test_no_damaged_arrow_ends_the_hub_or_grows_it[short]",
+    "server/test_fuzz_arrow.py::test_no_damaged_table_ends_the_process_that_sends_it[short]",
     "server/test_large_data.py::test_in_process_it_is_the_same_and_the_folder_is_sound",
     "server/test_large_data.py::test_it_is_pushed_and_sent_live",
+    "server/test_live.py::test_a_client_that_reads_nothing_sees_the_gap_and_finds_the_rest_in_history",
     "server/test_live.py::test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills_its_queue",
     "server/test_live.py::test_who_sends_without_reading_the_answers_is_not_read_from_either",
+    "server/test_protection.py::TestDraining::test_a_hub_whose_folder_is_taken_says_so",
     "server/test_protection.py::TestDraining::test_the_hub_ends_with_0_and_those_who_wait_are_answered[2]",
+    "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a follower is taken by who has lost the lease]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[a generation is not checked]",
     "shards/test_simulation_mutants.py::test_a_rule_that_is_taken_away_is_missed[what is pushed is not stored yet]",
+    "stores/test_sqlite_log.py::TestSqliteStoreThatCrashesInsteadOfClosing::test_any_history_agrees_with_a_plain_map",
+    "stores/test_sqlite_log.py::TestSqliteStoreThatTransfersAllTheTime::test_any_history_agrees_with_a_plain_map",
+    "tools/test_last_failures.py::test_a_run_that_could_not_collect_has_not_run_all",
+    "tools/test_last_failures.py::test_tests_of_groups_and_tests_whose_worker_died_are_run_once_more",
 )
 """Tests that cost much, of rules that another test of `make test` tries: `docs/internals/testing.md` says which."""
 _VARIANT_CLASSES = ("stores/test_postgresql_shards.py::TestStoreOfSeveralShards::",)
@@ -174,7 +217,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out else None
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(LastFailures(config))
     # What is collected stays until the end: a quarter of the time of collecting went into looking for garbage in it.
     gc.disable()
     _put_folders_into_memory()
@@ -227,7 +272,7 @@ def _quick_servers() -> Iterator[None]:
 def _deep_checks_on_demand() -> Iterator[None]:
     """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
+        patch.setattr(health_rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
 
 
@@ -239,6 +284,15 @@ def _commands_made_once() -> Iterator[None]:
         patch.setattr(typer.main, "get_command", made)
         patch.setattr(typer.testing, "_get_command", made)
         yield
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the test's own. pytest's fixture looks at the folders of all tests before it, to find a number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_folder_numbers)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -266,7 +320,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_of_spark(item: pytest.Item) -> bool:
     starts_java = not _JAVA.isdisjoint(getattr(item, "fixturenames", ()))
-    return _folder_of(item) == "spark" and starts_java and not _name_of(item).endswith(_SPARK_SMOKE)
+    return _folder_of(item) == "spark" and starts_java and not name_of(item.nodeid).endswith(_SPARK_SMOKE)
 
 
 def _is_of_kafka(item: pytest.Item) -> bool:
@@ -274,11 +328,11 @@ def _is_of_kafka(item: pytest.Item) -> bool:
 
 
 def _kills(item: pytest.Item) -> bool:
-    return item.path.name in _KILLS or _name_of(item).endswith(_KILLS_TESTS)
+    return item.path.name in _KILLS or name_of(item.nodeid).endswith(_KILLS_TESTS)
 
 
 def _goes_over_the_wire(item: pytest.Item) -> bool:
-    name = _name_of(item)
+    name = name_of(item.nodeid)
     listed = name.endswith((*_WIRE_TESTS, *_BENCH_PROCESSES, *_CHAT, *_VARIANTS))
     return listed or item.path.name in _WIRE_FILES or any(variant in name for variant in _VARIANT_CLASSES)
 
@@ -289,11 +343,6 @@ def _is_long(item: pytest.Item) -> bool:
 
 def _is_of_a_browser(item: pytest.Item) -> bool:
     return item.path.name.startswith(_BROWSER)
-
-
-def _name_of(item: pytest.Item) -> str:
-    """Its name, without the group that pytest-xdist may have written behind it."""
-    return item.nodeid.rpartition("@")[0] or item.nodeid
 
 
 def _place_of(item: pytest.Item) -> str:

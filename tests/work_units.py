@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import SupportsIndex
 
 import pytest
@@ -19,6 +20,8 @@ from tests.profiles import by_profile
 TESTS_MAX = 8
 """In the tier for people, a unit has so many neighbouring tests of one file at most; in the others, where a test may take
 minutes, one. Those of a group (`xdist_group`) are one unit."""
+ENOUGH_TESTS = 2
+"""A worker with more tests than that gets no more for now."""
 _LOOKED_AT_BY_OPTION = ("durations", "xmlpath")
 """Options that want to know of each phase of each test."""
 
@@ -36,6 +39,31 @@ class UnitScheduling(LoadGroupScheduling):  # type: ignore[misc]  # untyped
             names = next(iter(self.registered_collections.values()))
             self._units = dict(units_of(names, super()._split_scope, by_profile(dev=TESTS_MAX, ci=1)))
         super().schedule()
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget units that are done: each test would count them all, and the successor of a worker that died would get them."""
+        name, given = self.registered_collections[node][item_index], self.assigned_work[node]
+        unit = given[self._units[name]]
+        unit[name] = True
+        if all(unit.values()):
+            del given[self._units[name]]
+        self._reschedule(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker units until it has some tests: it begins its last one only when it knows the next, or that there is none.
+
+        By itself pytest-xdist gives one unit, and asks again when a test is done. The successor of a worker that died may get a
+        unit of one test, and would wait for ever.
+        """
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) <= ENOUGH_TESTS:
+            self._assign_work_unit(node)
+        if not self.workqueue and not node.shutting_down:
+            node.shutdown()
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker a unit. One that has just died hears nothing of it, and its units go to another when its death is known."""
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         return self._units[nodeid]

@@ -9,8 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from restante.calls.actions import GiveUpPoison, RepeatPoison
 from restante.calls.mailboxes import FindMessage, ListPartitions
-from restante.calls.removal import Erase, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, FileNow
+from restante.calls.removal import Erase, ExpireNow, FileNow, Release, SetAside, Withdraw
 from restante.hub.doctor.doctor import examine
 from restante.model.publishing.message import State
 from restante.model.work.results import OutcomeState

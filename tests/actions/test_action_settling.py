@@ -11,10 +11,9 @@ from restante.calls.batches import OpenBatch, ReadBatch, SealBatch
 from restante.calls.groups import DeleteGroup, SendHeartbeat
 from restante.calls.mailboxes import Explain, FindMessage, ListPartitions, ListRecipients, Peek, ReadHistory
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, RetainNow
+from restante.calls.removal import Erase, ExpireNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.errors import ActionUnknown, GroupUnknown, InvalidRequest, MessageErased, RestanteError
-from restante.hub.actions.upkeep import forget_texts
+from restante.hub.actions.outcomes import forget_texts
 from restante.hub.doctor.doctor import examine
 from restante.hub.publishing.delayed import publish_due
 from restante.model.actions.action_answers import ActionProblem

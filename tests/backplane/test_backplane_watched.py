@@ -19,7 +19,7 @@ from restante.calls.backplane import (
     ReadRefusedRecord,
     RepeatRefusedRecord,
 )
-from restante.calls.upkeep import RetainNow
+from restante.calls.removal import RetainNow
 from restante.cli import app
 from restante.client.surface.surface import Bundle
 from restante.client.surface.sync import Hub

@@ -21,7 +21,7 @@ from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.letter import letter_of
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings
-from restante.wire.letters import decode_letters, encode_letters
+from restante.wire.bundle_letters import decode_letters, encode_letters
 from restante.wire.media import ARROW, LETTERS
 
 SENT = (

@@ -341,7 +341,7 @@ def test_a_message_has_its_id_at_once_and_is_processed_later(server: LiveServer,
     assert peer.ping()
     assert not waiting.done()
     peer.say("status", id=sent.id, status="processed")
-    assert waiting.result(10) is None
+    assert waiting.result(60) is None
 
 
 def test_a_lost_message_raises_the_reason(server: LiveServer, follow: Follow) -> None:
@@ -420,7 +420,7 @@ def test_collecting_gives_how_many(server: LiveServer, follow: Follow) -> None:
     waiting = twin.later(lambda: twin.collected(9))
     assert peer.hear() == {"type": "collected", "sequence_number": 9}
     peer.say("collected", sequence_number=9, messages=4)
-    assert waiting.result(10) == 4
+    assert waiting.result(60) == 4
 
 
 def test_collecting_that_is_refused_raises_its_problem(server: LiveServer, follow: Follow) -> None:
@@ -430,7 +430,7 @@ def test_collecting_that_is_refused_raises_its_problem(server: LiveServer, follo
     peer.hear()
     peer.say("problem", code="bundle_open", status=409, detail="A bundle is open.", bundle_id="x")
     with pytest.raises(BundleOpen, match="is open"):
-        waiting.result(10)
+        waiting.result(60)
 
 
 def test_collecting_survives_a_cut(server: LiveServer, follow: Follow) -> None:
@@ -442,13 +442,13 @@ def test_collecting_survives_a_cut(server: LiveServer, follow: Follow) -> None:
     second = server.peer().connected()
     assert second.hear() == {"type": "collected", "sequence_number": 9}
     second.say("collected", sequence_number=9, messages=0)
-    assert waiting.result(10) == 0
+    assert waiting.result(60) == 0
 
 
 def test_echoes_go_to_the_callback(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     server.peer().connected().say("echo", message=stored(5, recipient="bob"))
-    assert twin.script.echoes.get(timeout=10).recipient == "bob"
+    assert twin.script.echoes.get(timeout=60).recipient == "bob"
     assert twin.position == 0
 
 
@@ -464,7 +464,7 @@ def test_a_message_that_is_sent_again_is_no_echo_of_another_client(server: LiveS
     second.say("status", id=sent.id, status="processed")
     twin.processed(sent)
     second.say("echo", message=stored(6, recipient="bob"))
-    assert twin.script.echoes.get(timeout=10).sequence_number == 6
+    assert twin.script.echoes.get(timeout=60).sequence_number == 6
 
 
 def test_closing_ends_whoever_waits(server: LiveServer, follow: Follow) -> None:
@@ -474,9 +474,9 @@ def test_closing_ends_whoever_waits(server: LiveServer, follow: Follow) -> None:
     peer.hear()
     waiting, processed = twin.later(twin.next), twin.later(lambda: twin.processed(sent))
     twin.close()
-    assert waiting.result(10) is None
+    assert waiting.result(60) is None
     with pytest.raises(OutcomeUnknown):
-        processed.result(10)
+        processed.result(60)
     assert peer.gone()
     assert twin.next() is None
     with pytest.raises(Unavailable, match="has ended"):

@@ -22,8 +22,7 @@ from restante.calls.mailboxes import (
 )
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.calls.publishing import Publish
-from restante.calls.removal import Purge
-from restante.calls.upkeep import FileNow
+from restante.calls.removal import FileNow, Purge
 from restante.client.transport import protocol, small_protocol
 from restante.client.transport.exchange import Dialogue, Response
 from restante.client.transport.options import Terms

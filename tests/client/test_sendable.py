@@ -135,6 +135,17 @@ def test_dictionaries_of_arrow_may_be_data(either: sync.Hub) -> None:
     assert [message.data for message in collected(either)] == ["same", "same", {"t": "same"}, {"t": "same"}]
 
 
+def test_dictionaries_of_arrow_may_be_in_properties(either: sync.Hub) -> None:
+    keys: Any = pa.array(["a", "b"])
+    values: Any = pa.array(["1", "2"])
+    offsets: Any = pa.array([0, 2], pa.int32())
+    for number, parts in enumerate([(keys.dictionary_encode(), values), (keys, values.dictionary_encode())]):
+        properties = pa.MapArray.from_arrays(offsets, *parts)
+        table = pa.table({"recipient": ["alice"], "data": [b"x"], "properties": properties})
+        assert either.producer.send(table).accepted == 1
+        assert collected(either)[0].properties == {"a": "1", "b": "2"}, number
+
+
 def test_the_other_ways_to_send_take_the_same(either: sync.Hub) -> None:
     with either.producer.pipeline() as pipeline:
         pipeline.send({"recipient": "alice", "text": "pipeline"})

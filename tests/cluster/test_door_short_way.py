@@ -105,7 +105,7 @@ def test_a_publish_to_a_shard_that_ends_is_repeated_until_it_is_there_again(
     sending.start()
     time.sleep(0.2)
     several.start_shard(0)
-    sending.join(20)
+    sending.join(120)
     assert [answer.status for answer in answers] == [201]
     assert len(ways) == 1
     assert wire.get(f"/v1/recipients/{name}/peek").headers["restante-message-count"] == "1"

@@ -21,7 +21,7 @@ import msgspec
 from restante.assembly import open_hub
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, StageParcel
 from restante.calls.publishing import Publish
-from restante.calls.upkeep import FileNow
+from restante.calls.removal import FileNow
 from restante.errors import ConsignmentClosed
 from restante.hub.door.hub import OpenHub
 from restante.model.publishing.message import Message

@@ -22,7 +22,7 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.calls.publishing import Publish
-from restante.calls.upkeep import RetainNow
+from restante.calls.removal import RetainNow
 from restante.client.surface import sync
 from restante.errors import RestanteError, StorageFull, Unavailable
 from restante.hub.door.hub import OpenHub

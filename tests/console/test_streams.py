@@ -107,7 +107,7 @@ async def _allowed() -> None:
 
 async def _until(true: object) -> None:
     assert callable(true)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not true():  # noqa: ASYNC110 - what it waits for has no event
             await asyncio.sleep(0.01)
 

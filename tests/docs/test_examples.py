@@ -119,8 +119,11 @@ class Session:
         return process.stdout.readline()
 
     def shown(self, text: str) -> str:
-        """As it is compared: on our port, without what changes and without spaces at the ends of lines."""
-        lines = CHANGING.sub("…", self._placed(text)).rstrip("\n").split("\n")
+        """As it is compared: without what changes, on our port, and without spaces at the ends of lines.
+
+        First without what changes: an id may have the digits of the port in it.
+        """
+        lines = self._placed(CHANGING.sub("…", text)).rstrip("\n").split("\n")
         return "\n".join(map(str.rstrip, lines))
 
     def _placed(self, text: str) -> str:

@@ -22,7 +22,7 @@ from restante.calls.consignments import BeginConsignment, CommitConsignment, Rea
 from restante.calls.feed import ReadFeed
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.upkeep import FileNow
+from restante.calls.removal import FileNow
 from restante.errors import BundleUnknown
 from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner

@@ -211,9 +211,11 @@ class Followed(Consigned):
             self._finish(taking)
 
     def teardown(self) -> None:
-        while self.taking:
-            self.go_on_with_snapshots()
-        super().teardown()
+        try:
+            while self.taking:
+                self.go_on_with_snapshots()
+        finally:
+            super().teardown()
 
     def _finish(self, taking: Taking) -> None:
         """It is what the changes up to its position make; a replica made of it goes on from there."""

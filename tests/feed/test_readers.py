@@ -22,8 +22,7 @@ from restante.calls.consignments import BeginConsignment, CommitConsignment, Sta
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek, ReadHistory
 from restante.calls.publishing import Publish
-from restante.calls.removal import Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import FileNow
+from restante.calls.removal import FileNow, Purge, Release, SetAside, Withdraw
 from restante.errors import RestanteError
 from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner

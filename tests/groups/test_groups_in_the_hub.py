@@ -30,7 +30,7 @@ from restante.calls.groups import (
 )
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.upkeep import RetainNow
+from restante.calls.removal import RetainNow
 from restante.errors import (
     ActionTaken,
     Forbidden,
@@ -319,7 +319,7 @@ def test_leases_end_by_themselves() -> None:
         hub.call(JoinGroup("g", "a"))
         gone = threading.Event()
         hub.core.memory(GroupMemory).lost.append(lambda *_: gone.set())
-        assert gone.wait(10)
+        assert gone.wait(60)
 
 
 def test_more_members_than_partitions_have_nothing_to_do(world: GroupWorld) -> None:

@@ -18,8 +18,7 @@ import restante
 from restante.assembly import open_hub, open_store
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase
-from restante.calls.upkeep import FileNow
+from restante.calls.removal import Erase, FileNow
 from restante.errors import DataDamaged, FormatUnsupported, InvalidRequest, RestanteError, Unavailable
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub

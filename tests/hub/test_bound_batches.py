@@ -16,8 +16,7 @@ from restante.calls.batches import AcknowledgeItems, AddItems, DeleteBatch, Read
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.calls.producers import ReadProducer
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.errors import BatchSealed, BatchUnknown, InvalidClientState, InvalidMessage, InvalidRequest
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess

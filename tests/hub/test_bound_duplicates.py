@@ -10,8 +10,7 @@ import pytest
 from restante.calls.batches import SealBatch
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow
+from restante.calls.removal import Erase, ExpireNow, Purge, Release, SetAside, Withdraw
 from restante.hub.door.hub import OpenHub
 from restante.model.mailboxes.answers import BundleAnswer
 from tests.hub.bound_world import (

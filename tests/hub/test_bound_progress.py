@@ -14,8 +14,7 @@ from restante.assembly import open_hub
 from restante.calls.batches import DeleteBatch, ReadProgress
 from restante.calls.mailboxes import PartitionOf, Peek
 from restante.calls.publishing import Publish
-from restante.calls.removal import SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import ExpireNow, FileNow, RetainNow, SetAside, Withdraw
 from restante.errors import InvalidRequest
 from restante.hub.batches.bound_messages import forget_bindings
 from restante.hub.batches.memory import BoundMemory

@@ -12,8 +12,7 @@ import pytest
 from restante.calls.batches import OpenBatch, ReadBatch, ReadProgress, SealBatch
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.errors import BatchSealed, BundleOpen
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import Reason

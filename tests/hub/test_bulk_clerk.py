@@ -7,6 +7,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,35 @@ ROWS = 2_000
 TERMS = BulkTerms(key=7, partition_count=4, claim_check_origins=(), data_bytes_max=1_000_000, now=1_790_000_000_000_000)
 
 
-@pytest.fixture
+pytestmark = pytest.mark.xdist_group("bulk clerk")
+
+
+class LastingClerk(FilingClerk):
+    """Not closed with a hub: to start its process takes longer than any test."""
+
+    def close(self) -> None:
+        """Stay for the next hub."""
+
+    def end(self) -> None:
+        super().close()
+
+
+@pytest.fixture(scope="module")
 def clerk() -> Iterator[FilingClerk]:
-    clerk = FilingClerk(worth_calls=1)
+    clerk = LastingClerk(worth_calls=1)
     yield clerk
-    clerk.close()
+    clerk.end()
 
 
 @pytest.fixture
 def hub(clerk: FilingClerk, tmp_path: Path) -> Iterator[OpenHub]:
-    hub = open_hub(tmp_path / "data", settings=SETTINGS, clerk=clerk)
+    with busy_hub(clerk, tmp_path / "data") as hub:
+        yield hub
+
+
+@contextmanager
+def busy_hub(clerk: FilingClerk, folder: Path) -> Iterator[OpenHub]:
+    hub = open_hub(folder, settings=SETTINGS, clerk=clerk)
     others = hub.core.memory(OtherCommits)
     others._busy, others._at = True, math.inf  # as if others committed all the time
     yield hub
@@ -212,16 +232,17 @@ def test_an_origin_of_others_is_forbidden(hub: OpenHub, clerk: FilingClerk) -> N
         hub.on_behalf_of(stranger).call(Publish(Many(UndecodedBody(body, partial(decode_arrow, body)))))
 
 
-def test_a_process_that_is_killed_loses_nothing(hub: OpenHub, clerk: FilingClerk) -> None:
-    begin(hub, clerk)
-    process = bulk_of(clerk).process_id
-    assert process is not None
-    os.kill(process, signal.SIGKILL)
-    before = bulk_of(clerk).answers
-    for first in (0, ROWS):
-        receipt = publish(hub, large(table_of(first)))
-        assert (receipt.accepted, receipt.duplicates) == (ROWS, 0)
-    assert bulk_of(clerk).answers == before
+def test_a_process_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    with closing(FilingClerk(worth_calls=1)) as clerk, busy_hub(clerk, tmp_path / "data") as hub:
+        begin(hub, clerk)
+        process = bulk_of(clerk).process_id
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        before = bulk_of(clerk).answers
+        for first in (0, ROWS):
+            receipt = publish(hub, large(table_of(first)))
+            assert (receipt.accepted, receipt.duplicates) == (ROWS, 0)
+        assert bulk_of(clerk).answers == before
 
 
 def test_a_hub_with_little_to_do_lays_out_by_itself(hub: OpenHub, clerk: FilingClerk) -> None:

@@ -24,8 +24,7 @@ from restante.calls.consignments import (
 )
 from restante.calls.mailboxes import Dequeue, Explain, ListPartitions, ListRecipients, Peek, ReadHistory
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase
-from restante.calls.upkeep import FileNow, RetainNow
+from restante.calls.removal import Erase, FileNow, RetainNow
 from restante.errors import (
     BatchSealed,
     BatchUnknown,

@@ -15,8 +15,7 @@ import pytest
 from restante.assembly import open_hub
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase
-from restante.calls.upkeep import FileNow, RetainNow
+from restante.calls.removal import Erase, FileNow, RetainNow
 from restante.hub.door.hub import OpenHub
 from restante.hub.removal.scrub import scrub
 from restante.hub.upkeep.restore import restore

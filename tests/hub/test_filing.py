@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,13 +15,16 @@ import pytest
 import restante
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError
+from restante.hub.engine import filing as filing_module
+from restante.hub.engine.core import Core
 from restante.hub.engine.filing import file_handfuls
+from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.mailbox import chunks, look
 from restante.limits import FILING_HANDFUL, MIB
 from restante.model.publishing.message import Message, State
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.run import RunState
+from restante.model.storage.run import Run, RunState
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import check_counters, inside, mailbox_of, seen
@@ -214,6 +217,25 @@ def test_filing_everything_leaves_one_run_of_small_mailbags(hub: Hub) -> None:
     assert max(runs_of(hub)) == 1
     assert [status.unfiled for status in hub.partitions()] == [0, 0]
     assert hub.file() == 0
+
+
+def test_mail_that_comes_while_everything_is_filed_is_left_for_later(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrite, merges = filing_module.rewrite, 0
+
+    def publish_after(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
+        nonlocal merges
+        merges += 1
+        done = rewrite(core, partition, runs)
+        if merges < 50:
+            hub.producer.send(Message(recipient="ada", data=b"later"))
+        return done
+
+    for number in range(10):
+        hub.producer.send(Message(recipient="ada", id=id_of(number), data=b"x"))
+    monkeypatch.setattr(filing_module, "rewrite", publish_after)
+    assert hub.file() == 10
+    assert merges == 1
+    assert max(runs_of(hub)) == 2
 
 
 @pytest.mark.parametrize("filing", [True, False], ids=["in the background", "by publishers alone"])

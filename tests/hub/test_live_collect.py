@@ -14,8 +14,7 @@ from restante.assembly import open_hub
 from restante.calls.batches import ReadBatch, SealBatch
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.calls.publishing import Publish
-from restante.calls.removal import SetAside, Withdraw
-from restante.calls.upkeep import FileNow, RetainNow
+from restante.calls.removal import FileNow, RetainNow, SetAside, Withdraw
 from restante.errors import BundleOpen, InvalidRequest
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.cluster.nodes.silence import SilentNodes
+from restante.cluster.nodes.node_about import SilentNodes
 from restante.ports.membership import NodeRow
 
 

@@ -15,7 +15,7 @@ from tests.producers.chaos import CALM, Network, Rates
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 REQUEST = bytes(range(256)) * 4
 HANDSHAKE = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 
 
 class Recorder(socketserver.ThreadingTCPServer):

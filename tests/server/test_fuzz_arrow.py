@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at the pr
 T = TypeVar("T")
 
 BODIES, BODIES_LONG = 400, 100_000
-SENDS, SENDS_LONG = 300, 20_000
+SENDS, SENDS_LONG = 500, 20_000
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
-from restante.hub.engine import outcomes
+from restante.hub.engine import commit_outcomes
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
@@ -29,6 +29,7 @@ from restante.server.short_routes import short_publish, short_route
 from restante.server.short_routes.short_route import ShortRoute
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 SECONDS = 20
 LONG = "application/json; charset=utf-8"
@@ -176,7 +177,7 @@ def test_what_is_refused_is_refused_alike(running: ServedHub, body: object, head
 
 
 def test_a_commit_that_fails_is_answered_alike(running: ServedHub, ways: list[bool]) -> None:
-    with patch.object(outcomes, "_store", side_effect=StorageFull("The disk is full.")):
+    with patch.object(commit_outcomes, "_store", side_effect=StorageFull("The disk is full.")):
         short, long = asked(running, publish(message()), publish(message(), content_type=LONG))
     assert ways == [True]
     assert (short.status, json.loads(short.body)["code"]) == (507, "storage_full")
@@ -253,21 +254,19 @@ def test_who_leaves_before_the_answer_harms_nobody(running: ServedHub, wire: Wir
         with closing(connected(running)) as client:
             client.sendall(publish(message(data=number)))
     assert wire.publish(message()).status == 201
-    deadline = time.monotonic() + SECONDS
-    while running.desk.room.publishes or running.desk.room.publish_bytes:
-        assert time.monotonic() < deadline
+    wait_until(lambda: not running.desk.room.publishes and not running.desk.room.publish_bytes, "the room is free")
     assert len(ways) >= 1
 
 
 def test_a_connection_that_was_refused_is_not_refused_again_and_others_are_still_looked_at(tmp_path: Path) -> None:
     """The second refusal was written behind the end, and the task that cuts off the slow ended with it."""
-    settings = Settings(server=ServerSettings(header_seconds=1))
+    settings = Settings(server=ServerSettings(header_seconds=2))
     with start(tmp_path / "data", settings) as running, closing(connected(running)) as client:
         client.sendall(b"POST /v1/mess")
-        time.sleep(0.5)
+        time.sleep(0.3)
         client.sendall(b"\x01 x\r\n\r\n")
         assert answers(client, 1)[0].status == 400
-        time.sleep(3)
+        time.sleep(4)
         with closing(connected(running)) as slow:
             slow.sendall(b"GET /v1/rec")
             assert answers(slow, 1)[0].status == 408

@@ -19,7 +19,8 @@ from tests.shards.simulated_worlds import Part, come_to_rest, play, simulate
 from tests.shards.simulation import SHARDS, World
 
 BLOCK = 10
-SEEDS = 200
+SEEDS = by_profile(dev=80, ci=200)
+FIRST_LONG = 200
 SEEDS_LONG = 10_000
 FAILED_ONCE = {137: None, 42: {Part.PRODUCERS, Part.FOLLOWERS, Part.GROUPS}, 79: {Part.HOME, Part.FOLLOWERS}}
 """By seed, what was in the world."""
@@ -38,7 +39,7 @@ def test_what_failed_once_holds() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(SEEDS, SEEDS_LONG, 700))
+@pytest.mark.parametrize("first", range(FIRST_LONG, SEEDS_LONG, 700))
 def test_the_promises_hold_for_long(first: int) -> None:
     play(range(first, min(first + 700, SEEDS_LONG)))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.limits import HEADER_TEXTS_BYTES_MAX
-from restante.wire.header_texts import joined_texts, split_texts
+from restante.wire.bundle_letters import joined_texts, split_texts
 
 TEXTS = st.text(min_size=1, max_size=256).filter(lambda text: text.isprintable() and not text.isspace())
 

@@ -388,7 +388,7 @@ def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(
     stuck = hub.act("hangs.thread", concerns="a")
     beside = hub.act("hangs.other", concerns="b")
     assert worker.join() == STUCK_EXIT
-    assert outcome(hub.outcome(beside.id, wait=5)) == ("done", None), "its other work is left cleanly"
+    assert outcome(hub.outcome(beside.id, wait=25)) == ("done", None), "its other work is left cleanly"
     wait_until(lambda: hub.outcome(stuck.id).deaths == 1, "a death is counted")
     hangs.set()
     with WorkerHere(app, served.url):

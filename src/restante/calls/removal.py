@@ -1,4 +1,4 @@
-"""Removal: messages taken back, held back, purged and erased."""
+"""Removal: messages taken back, held back, purged and erased; and upkeep, which the hub does in time, and now when it is asked to."""
 
 from __future__ import annotations
 
@@ -44,3 +44,15 @@ class Erase(Call[int], frozen=True):
 
     recipient: str
     dry_run: bool = False
+
+
+class FileNow(Call[int], frozen=True):
+    """File everything that waits to be filed. The answer is how many runs were merged."""
+
+
+class ExpireNow(Call[int], frozen=True):
+    """Settle what has expired. The answer is how many messages."""
+
+
+class RetainNow(Call[int], frozen=True):
+    """Remove what is past its retention. The answer is how many messages left history."""

@@ -14,7 +14,7 @@ CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
 ARROW = "application/vnd.apache.arrow.stream"
 LETTERS = "application/vnd.restante.letters"
-"""A bundle of few messages as the Python client takes it: MessagePack, see `restante.wire.letters`."""
+"""A bundle of few messages as the Python client takes it: MessagePack, see `restante.wire.bundle_letters`."""
 PROBLEM = "application/problem+json"
 FORM = "application/x-www-form-urlencoded"
 

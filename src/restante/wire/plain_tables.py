@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from restante.limits import SEND_BYTES_MAX, SEND_MESSAGES_MAX
 from restante.model.columns.arrow import Column
-from restante.model.columns.arrow_checks import check_sound
+from restante.model.columns.arrow_checks import size_of
 from restante.model.columns.uuids import made_uuids
 from restante.model.mailboxes.outtake import id_column
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID
@@ -32,9 +32,8 @@ def plain_table(table: pa.Table, making: Making | None) -> pa.Table | None:
     names = table.column_names
     if len(set(names)) < len(names) or not {"recipient", "data"} <= set(names) <= _KNOWN:
         return None
-    if not 0 < table.num_rows <= SEND_MESSAGES_MAX or table.nbytes > SEND_BYTES_MAX // 2:
+    if not 0 < table.num_rows <= SEND_MESSAGES_MAX or size_of(table) > SEND_BYTES_MAX // 2:
         return None
-    check_sound(table)
     columns: dict[str, Any] = {name: _plain_column(name, table.column(name)) for name in names}
     if any(column is None for column in columns.values()):
         return None

@@ -14,7 +14,7 @@ import msgspec
 from restante.cli.feed.feed_outputs import Given, Output
 from restante.cli.feed.feed_progress import Show, Summary, status_line
 from restante.cli.feed.feed_rows import RowLook, change_count, first_changes, last_number
-from restante.cli.shared.interrupts import Interrupts, interrupts
+from restante.cli.shared.exits import Interrupts, interrupts
 from restante.errors import PositionAhead, PositionGone
 
 if TYPE_CHECKING:

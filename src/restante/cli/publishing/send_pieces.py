@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from restante.cli.publishing.pieces import FileIds, FilePiece, Pieces, told
-from restante.cli.shared.interrupts import Interrupts, interrupts
+from restante.cli.shared.exits import Interrupts, interrupts
 from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import Fault, FaultyMessages, InvalidRequest, RestanteError, Unavailable

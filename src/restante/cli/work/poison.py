@@ -120,7 +120,7 @@ def again(
         RepeatPoison,
         door,
         group,
-        _wish(ids, action, code, concerns, everything),
+        _Wish(ids, action, code, concerns, everything),
         (dry_run, yes, as_json),
     )
 
@@ -151,7 +151,7 @@ def give_up(
         GiveUpPoison,
         door,
         group,
-        _wish(ids, action, code, concerns, everything),
+        _Wish(ids, action, code, concerns, everything),
         (dry_run, yes, as_json),
     )
 
@@ -168,9 +168,6 @@ class _Wish:
         self.concerns = concerns
         if not (self.ids or action or code or concerns or everything):
             raise typer.BadParameter("Say which: ids, --action, --code, --concerns, or --all.")
-
-
-_wish = _Wish
 
 
 def _decide(

@@ -18,6 +18,7 @@ from restante.client.publishing.early_checks import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
 from restante.model.backplane.accept import Accept
+from restante.model.columns.arrow_checks import size_of, takes_more_than
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
@@ -74,7 +75,8 @@ def _is_measurable(sent: object) -> bool:
 
 def _is_large(sent: pa.Table | Sequence[Any]) -> bool:
     if isinstance(sent, pa.Table):
-        return sent.num_rows > SEND_MESSAGES_MAX or sent.nbytes + _ROW_BYTES * sent.num_rows > WHOLE_SEND_BYTES_MAX
+        room = WHOLE_SEND_BYTES_MAX - _ROW_BYTES * sent.num_rows
+        return sent.num_rows > SEND_MESSAGES_MAX or takes_more_than(sent, room)
     return len(sent) > SEND_MESSAGES_MAX or _about(sent) > WHOLE_SEND_BYTES_MAX
 
 
@@ -100,7 +102,7 @@ def _gathered(pieces: Iterator[Piece]) -> Few | Many | CutPieces:
     size = 0
     for piece in pieces:
         first.append(piece)
-        size += piece.nbytes + _ROW_BYTES * len(piece) if isinstance(piece, pa.Table) else _about(piece)
+        size += size_of(piece) + _ROW_BYTES * len(piece) if isinstance(piece, pa.Table) else _about(piece)
         if size > WHOLE_SEND_BYTES_MAX // 2:
             following = next(pieces, None)
             if following is not None:

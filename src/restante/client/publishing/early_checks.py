@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import pyarrow as pa
 from msgspec import UNSET
 
 from restante import limits
@@ -54,11 +53,6 @@ def size_of_message(message: Message) -> int:
         raise InvalidRequest(
             f"The message cannot be sent: its data must be bytes, or a value that JSON can say: {error}"
         ) from error
-
-
-def size_of_table(table: pa.Table) -> int:
-    """About how many bytes columns take; they are not held to the limit of a parcel."""
-    return table.nbytes
 
 
 def _size_of_data(data: object) -> int:

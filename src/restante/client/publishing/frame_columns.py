@@ -63,7 +63,8 @@ def _plain(batches: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa
 def _plain_column(column: Column, field: pa.Field[Any]) -> Column:
     if column.type.equals(field.type):
         return column
-    return _properties(column) if field.type.equals(_PROPERTIES) else _cast(column, field.type)
+    is_struct = _types.is_struct(column.type) and field.type.equals(_PROPERTIES)
+    return _properties(column) if is_struct else _cast(column, field.type)
 
 
 def _cast(column: Column, kind: Any) -> Column:  # noqa: ANN401 - a type of Arrow

@@ -22,12 +22,12 @@ from restante.client.publishing.early_checks import (
     is_plain_recipient,
     refuse_faulty,
     size_of_message,
-    size_of_table,
 )
 from restante.client.publishing.new_ids import identified_table, identify_messages, set_each
 from restante.client.publishing.parcel_dump import Dumped, dumped, loaded, messages_of_table, stream_of
 from restante.client.publishing.sendable import sendable, single_message
 from restante.errors import InvalidOperation, InvalidRequest
+from restante.model.columns.arrow_checks import size_of
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following
 from restante.model.publishing.broadcast import Broadcast, spread
@@ -288,7 +288,7 @@ class Parcel:
     def _measured(self) -> int:
         if isinstance(self._content, list):
             return HEADER_BYTES + sum(map(size_of_message, self._content))
-        return HEADER_BYTES + size_of_table(self._content)
+        return HEADER_BYTES + size_of(self._content)
 
 
 def _is(one: object, other: object) -> bool:

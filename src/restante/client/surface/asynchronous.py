@@ -16,7 +16,7 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.nodes import ReadNodes
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches

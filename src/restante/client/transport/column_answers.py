@@ -17,8 +17,7 @@ from restante.model.feed.feed_answers import FeedAnswer, SnapshotAnswer
 from restante.model.mailboxes.answers import BundleAnswer, HistoryPage, Reason
 from restante.model.mailboxes.few_rows import StoredLetter
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
-from restante.wire.header_texts import split_texts
-from restante.wire.letters import decode_letters
+from restante.wire.bundle_letters import decode_letters, split_texts
 from restante.wire.media import LETTERS
 
 _NOT_DELIVERED = "origin_did_not_deliver"

@@ -20,8 +20,7 @@ from restante.calls.mailboxes import (
 )
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.calls.publishing import Publish
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, RetainNow, SetAside, Withdraw
 from restante.client.transport.address import segment
 from restante.client.transport.column_answers import bundle_of, history_of, table_of
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs

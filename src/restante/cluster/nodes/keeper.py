@@ -15,11 +15,10 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from restante.cluster.nodes.handshake import Purpose
-from restante.cluster.nodes.node_about import NodeAbout, encode_about
+from restante.cluster.nodes.node_about import NodeAbout, SilentNodes, encode_about
 from restante.cluster.nodes.peer_connection import tell_peer
 from restante.cluster.nodes.peer_trust import PeerTrust
 from restante.cluster.nodes.shard_seats import ServedShard, ShardSeats
-from restante.cluster.nodes.silence import SilentNodes
 from restante.errors import RestanteError, Unavailable
 from restante.hub.door.opening_rows import BlobsAhead
 from restante.model.shards.ranges import next_move, shares, weights_of

@@ -1,7 +1,7 @@
 """Reports of what became of actions: outcomes, settled messages, poison and the position, all in one commit.
 
 A report of another generation than the one in force changes nothing. The same report again is harmless: an action that has
-its outcome keeps it.
+its outcome keeps it. Results, and the texts of problems, go after a while: `forget_texts`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from restante.model.actions.action_reports import UNKNOWN, checked_outcome, endi
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import check_generation
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import number_key
 from restante.model.work.results import WorkOutcome
 
 _log = logging.getLogger(__name__)
@@ -188,3 +190,30 @@ def _note_tried(core: Core, place: ActionPlace, outcome: WorkOutcome) -> None:
 
 def _microseconds(seconds: float | None) -> int:
     return 0 if seconds is None else round(seconds * 1_000_000)
+
+
+_ROWS_AT_ONCE = 1_000
+
+
+def forget_texts(core: Core) -> int:
+    """A chore: results and texts that are past their retention; gives how many. What became of an action stays known."""
+    before = core.clock() - int(core.settings.outcome_retention_seconds * 1_000_000)
+    return sum(_forget_in(core, partition, before) for partition in core.owned)
+
+
+def _forget_in(core: Core, partition: int, before: int) -> int:
+    forgotten = 0
+    while before >= 0:
+        end = number_key(before + 1)
+        found = core.store.scan(partition, Space.ACTION_TEXTS, end=end, limit=_ROWS_AT_ONCE)
+        if found:
+            core.commit(partial(_delete, partition, [key for key, _ in found]))
+        forgotten += len(found)
+        if len(found) < _ROWS_AT_ONCE:
+            break
+    return forgotten
+
+
+def _delete(partition: int, keys: Sequence[bytes], draft: RequestDraft) -> None:
+    for key in keys:
+        draft.delete(partition, Space.ACTION_TEXTS, key)

@@ -30,9 +30,9 @@ from restante.hub.consignments.staged_parcels import (
     staged_parcels,
 )
 from restante.hub.engine.commit_request import Planned
+from restante.hub.engine.committed_runs import enter_runs
 from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.live_mail import Elsewhere
-from restante.hub.engine.mailbags import enter_runs
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.batch_items import bind_duplicates, bind_stretches
 from restante.model.access.access import EVERYTHING, Grant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.hub.actions.upkeep import forget_texts
+from restante.hub.actions.outcomes import forget_texts
 from restante.hub.backplane import tasks as backplane
 from restante.hub.backplane.status import forget_poison
 from restante.hub.batches import batch_upkeep, part_calls

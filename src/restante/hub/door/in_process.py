@@ -24,7 +24,7 @@ from restante.hub.door import (
 )
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
-from restante.hub.door.in_process_watch import OwnWays, Watch
+from restante.hub.door.in_process_watch import OwnWays, Watch, in_thread
 from restante.hub.engine.commit_request import CommitRequest, closed
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
@@ -65,15 +65,7 @@ class InProcess(InProcessLive):
         return self
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        try:
-            call = loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
-        except RuntimeError as error:  # which says that there are no threads any more
-            raise closed() from error
-        try:
-            return await call
-        finally:
-            del call  # An error holds this frame: with the call, which holds the error, all would be kept.
+        return await in_thread(self._threads, partial(function, *args, **kwargs), closed)
 
     async def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out: in a thread, but for the calls that have a way of their own in the event loop."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from restante.calls.call import Call
+from restante.errors import Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.limits import WAIT_SECONDS_MAX
 
@@ -24,6 +26,19 @@ class Threads(Protocol):
     @property
     def hub(self) -> OpenHub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+async def in_thread(threads: Executor, function: Callable[[], T], closed: Callable[[], Unavailable]) -> T:
+    """Call a function in one of the threads; `closed` makes the error for when there are none any more."""
+    loop = asyncio.get_running_loop()
+    try:
+        call = loop.run_in_executor(threads, function)
+    except RuntimeError as error:  # which says that there are no threads any more
+        raise closed() from error
+    try:
+        return await call
+    finally:
+        del call  # An error holds this frame: with the call, which holds the error, all would be kept.
 
 
 class Watch(Generic[T]):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.calls.shards import CutShard
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.hub.consignments import consignments
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing

@@ -14,17 +14,17 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.commit_request import Planned
-from restante.hub.engine.core import Core, Stale
+from restante.hub.engine.committed_runs import put_shelf
+from restante.hub.engine.core import Core
 from restante.hub.engine.damage import is_damaged, tell_once
 from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities
-from restante.hub.engine.partitions import Partition, Unfiled, run_key
+from restante.hub.engine.partitions import Partition, Unfiled
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.engine.tasks import Task, guarded
@@ -35,7 +35,7 @@ from restante.model.storage.head import Apart, Head, apart_of, decode_head, stor
 from restante.model.storage.keys import Cabinet, key_cabinet, number_key
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge
 from restante.model.storage.segment import Segment, decode
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.clerk import SegmentPart
@@ -47,35 +47,43 @@ _SWAPS_A_COMMIT = 2
 """The number of merges in one commit. Small publishes wait for each such commit: it takes 1 to 2 ms. What it writes still lies in the log."""
 
 
-def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
-    """Do one merge, if one is worthwhile; return how many runs it merged."""
+def file_once(core: Core, partition: Partition, *, everything_upto: int | None = None) -> int:
+    """Do one merge, if one is worthwhile; return how many runs it merged.
+
+    With `everything_upto` any merge of runs that begin up to there is worthwhile, and later runs are left alone.
+    """
     with partition.filing_lock:
         keep_identities(core, partition)
         partition.fresh_runs = 0
         # Each failure makes one more run a border, so this ends.
-        while runs := _chosen(partition, everything=everything):
+        while runs := _chosen(partition, everything_upto):
             keep_ahead(core, partition, runs)
             if rewrite(core, partition, runs):
                 return len(runs)
         return 0
 
 
-def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
+def _chosen(partition: Partition, everything_upto: int | None) -> list[Run]:
     """The runs to merge now, none of them known to be damaged; an empty list if no merge is worthwhile."""
-    for damaged, group in groupby(partition.runs, lambda run: is_damaged(partition, run)):
+    listed = [run for run in partition.runs if everything_upto is None or run.row.first <= everything_upto]
+    for damaged, group in groupby(listed, lambda run: is_damaged(partition, run)):
         runs = {run.row.identity: run for run in group}
         if not damaged:
-            rows = choose_merge([run.row for run in runs.values()], everything=everything)
+            rows = choose_merge([run.row for run in runs.values()], everything=everything_upto is not None)
             if rows:
                 return [runs[row.identity] for row in rows]
     return []
 
 
 def file_all(core: Core) -> int:
-    """Merge until no merge is worthwhile; return how many runs were merged."""
+    """Merge what is stored until no merge of it is worthwhile; return how many runs were merged.
+
+    Mail that comes meanwhile is left for later: who publishes without a pause would keep this from ever ending.
+    """
     filed = 0
     for partition in core.partitions:
-        while count := file_once(core, partition, everything=True):
+        upto = partition.counters.visible
+        while count := file_once(core, partition, everything_upto=upto):
             filed += count
     drop_unreachable(core)
     return filed
@@ -99,7 +107,7 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
             else:
                 _write_shelf(core, partition, runs, written)
         shelf = _shelf(core, partition, runs, written)
-        core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
+        core.commit(lambda draft: put_shelf(core, draft, partition, runs, shelf))
     except BaseException as error:
         blobs = [BlobKey(partition.number, place.blob) for place, _ in written]
         core.pins.bury_unless_named(blobs, error)
@@ -165,7 +173,7 @@ def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], she
 
     def swap(draft: RequestDraft) -> None:
         draft.blobs.append((blob, shelf.parts))
-        _swap(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
+        put_shelf(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
 
     return swap
 
@@ -363,92 +371,6 @@ def _kept_rows(piece: SegmentPiece, drawer: NDArray[np.int64], heads: dict[Cabin
     return kept
 
 
-def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
-    """Replace the rows of the merged runs by that of the shelf."""
-    merged_away = {run.row.identity for run in runs}
-    if not merged_away <= {run.row.identity for run in partition.runs}:
-        raise Stale
-    lost = _feed_loses(core, partition, runs, shelf)
-    # When the shelf is too large to be read in number order at once, its runs stay for the feed.
-    too_large = shelf is not None and len(shelf.segments) > 1
-    kept = (
-        [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row)] if too_large else []
-    )
-    if lost:
-        draft.add_feed_gone(partition.number, lost)
-    for run in runs:
-        draft.delete(partition.number, Space.RUN, run_key(run.row))
-    feed = [msgspec.structs.replace(row, state=RunState.FEED) for row in kept]
-    for row in feed:
-        draft.put_run(partition.number, row)
-    if shelf is not None:
-        draft.put_run(partition.number, shelf.row)
-    draft.counters[partition.number] = draft.count(partition.number)
-    stays = {row.identity for row in feed}
-    gone = [stored.blob for run in runs if run.row.identity not in stays for stored in run.segments]
-    draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
-
-
-def _serves_feed(core: Core, partition: Partition, row: RunRow) -> bool:
-    """Whether a run that is merged into a large shelf stays for the feed.
-
-    One whose own parts stay already does not: no message is kept for the feed twice.
-    """
-    return not _kept_parts(partition, row) and _within_reach(core, row) and in_order(row)
-
-
-def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
-    """The runs kept for the feed that have some of a run's numbers."""
-    return [kept for kept in partition.feed_runs if kept.first <= row.last and kept.last >= row.first]
-
-
-def _within_reach(core: Core, row: RunRow) -> bool:
-    return core.clock() - row.made_at < core.settings.feed_reach_seconds * 1_000_000
-
-
-def _feed_loses(core: Core, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> int:
-    """The last number that the feed can no longer tell when these runs have become a shelf; 0: it loses nothing.
-
-    A shelf of one segment serves it as its parts did. In a larger one, what came from runs that could be read in number
-    order is lost, unless they stay, or parts of theirs stay since an earlier merge. Those parts go in number order, so
-    what is lost of them is what lies before the first that is left.
-    """
-    if shelf is None or len(shelf.segments) == 1:
-        return 0
-    gone = 0
-    for run in runs:
-        parts = _kept_parts(partition, run.row)
-        if not in_order(run.row):
-            continue
-        begin = min((kept.first for kept in parts), default=run.row.first)
-        if begin > run.row.first:
-            gone = max(gone, begin - 1)
-        elif not parts and not _within_reach(core, run.row):
-            gone = max(gone, run.row.last)
-    return gone
-
-
-def _apply_swap(
-    core: Core,
-    partition: Partition,
-    merged_away: set[int],
-    shelf: Run | None,
-    feed: Sequence[RunRow],
-    gone: Sequence[BlobKey],
-) -> None:
-    left = [run for run in partition.runs if run.row.identity not in merged_away]
-    if shelf is not None:
-        left.append(shelf)
-        left.sort(key=lambda run: run.row.first)
-    # Set `feed_runs` before `runs`: a reader of the feed must find each message in one of the two.
-    partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
-    partition.runs = tuple(left)
-    core.memory(Unfiled).note(partition)
-    for blob in gone:
-        partition.expiries.pop(blob.number, None)
-    core.pins.bury(gone)
-
-
 def drop_unreachable(core: Core) -> None:
     """Drop the blobs that no run names and no reader can reach any more."""
     blobs = core.pins.unreachable()
@@ -463,7 +385,8 @@ def drop_unreachable(core: Core) -> None:
 def relieve(core: Core) -> None:
     """File partitions that have too many runs. Publishers call this first, and so slow down."""
     for number in tuple(core.memory(Unfiled).overdue):
-        file_once(core, core.partitions[number], everything=True)
+        partition = core.partitions[number]
+        file_once(core, partition, everything_upto=partition.counters.visible)
 
 
 def _file_always(core: Core) -> None:

@@ -25,9 +25,9 @@ from restante.errors import (
 )
 from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
 from restante.hub.engine.commit_request import CommitRequest, Line
+from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.live_mail import Shipped
-from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.partitions import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins

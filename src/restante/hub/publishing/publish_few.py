@@ -13,9 +13,9 @@ import numpy as np
 
 from restante import limits
 from restante.hub.action_rows.accepted_rows import accept_letters
+from restante.hub.engine.committed_runs import put_small_mailbag
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Handed
-from restante.hub.engine.mailbags import put_small_mailbag
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory

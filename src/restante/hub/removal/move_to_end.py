@@ -8,9 +8,9 @@ import numpy as np
 
 from restante.hub.action_rows.settled_rows import move_action
 from restante.hub.batches.bound_messages import bind_moved
+from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Elsewhere
-from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.history import Located

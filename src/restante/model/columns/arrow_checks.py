@@ -18,6 +18,25 @@ Place = tuple[int, ...]
 """Where an array lies in memory: equal for arrays that are the same."""
 
 
+def takes_more_than(table: pa.Table, limit: int) -> bool:
+    """Whether the rows of a table take more bytes than that.
+
+    Arrow counts them by the offsets in the table, and reads beyond its memory where those lie. So only a table that has that
+    much memory is counted, and it is looked at before.
+    """
+    try:
+        memory = table.get_total_buffer_size()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"the Arrow data cannot be read: {error}") from error
+    return memory > limit and size_of(table) > limit
+
+
+def size_of(table: pa.Table) -> int:
+    """About how many bytes the rows of a table take, once it is known to be sound."""
+    check_sound(table)
+    return table.nbytes
+
+
 def check_sound(table: pa.Table) -> None:
     """Refuse a table whose columns nobody can work with."""
     try:

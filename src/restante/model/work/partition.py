@@ -14,9 +14,8 @@ from itertools import islice
 
 from restante.model.back_off import back_off
 from restante.model.work.actions import EntryState, ThingState, WorkAction, WorkEntry, WorkThing
-from restante.model.work.brake import Brake
 from restante.model.work.results import OutcomeReport, WorkOutcome
-from restante.model.work.rules import BRAKE_THINGS, DOUBTFUL_ATTEMPTS_MAX, REPORT_OUTCOMES_MAX, WorkPolicy
+from restante.model.work.rules import BRAKE_THINGS, DOUBTFUL_ATTEMPTS_MAX, REPORT_OUTCOMES_MAX, Brake, WorkPolicy
 
 _STANDING = (ThingState.HELD, ThingState.LACKING)
 """Things that this worker cannot go on with by itself."""

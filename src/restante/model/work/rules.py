@@ -1,7 +1,13 @@
-"""Rules of an app for its actions, and the bounds of a worker."""
+"""Rules of an app for its actions, the bounds of a worker, and the brake.
+
+The brake: if the last attempts of five different things of a partition failed in passing with no success between, or of all that
+wait if these are fewer, only the oldest action is tried, and what waits keeps its count. The first success lifts the brake. So an
+outage does not make poison of what arrives meanwhile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -57,3 +63,30 @@ class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     read_ahead: int = READ_AHEAD_MAX
     gather_seconds: float = GATHER_SECONDS
     position_seconds: float = POSITION_SECONDS
+
+
+class Brake:
+    """The brake of one partition."""
+
+    __slots__ = ("_failing",)
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+        """Things whose last attempt failed in passing, since the last success."""
+
+    def failed(self, thing: str) -> None:
+        if len(self._failing) < BRAKE_THINGS:
+            self._failing.add(thing)
+
+    def succeeded(self) -> None:
+        self._failing.clear()
+
+    @property
+    def any_failed(self) -> bool:
+        return bool(self._failing)
+
+    def is_on(self, waiting: Collection[str]) -> bool:
+        """`waiting` are the things that have actions without an outcome."""
+        if len(self._failing) >= BRAKE_THINGS:
+            return True
+        return 0 < len(waiting) <= len(self._failing) and self._failing.issuperset(waiting)

@@ -5,7 +5,6 @@ A call is about one partition, and its owner answers it; or it is split; or all 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,6 +30,7 @@ from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.hub.backplane.doorway import Doorway
 from restante.hub.backplane.ways import goes_through
+from restante.hub.door.in_process_watch import in_thread
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.backplane.backplane_answers import BackplaneStatus
@@ -99,15 +99,7 @@ class DoorLink:
         return seen
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        try:
-            call = loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
-        except RuntimeError as error:  # which says that there are no threads any more
-            raise Unavailable("The hub is closed.") from error
-        try:
-            return await call
-        finally:
-            del call  # An error holds this frame: with the call, which holds the error, all would be kept.
+        return await in_thread(self._threads, partial(function, *args, **kwargs), _closed)
 
     async def call(self, call: Call[Answer]) -> Answer:
         own = _OWN_WAYS.get(type(call))
@@ -224,6 +216,10 @@ async def _add_items(link: DoorLink, call: AddItems) -> Any:  # noqa: ANN401 - w
     if call.request_id is None:
         call = msgspec.structs.replace(call, request_id=_made_id())
     return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
+
+
+def _closed() -> Unavailable:
+    return Unavailable("The hub is closed.")
 
 
 def _made_id() -> str:

@@ -25,7 +25,7 @@ from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext, 
 from restante.calls.mailboxes import ListPartitions, ListRecipients
 from restante.calls.nodes import ListRounds
 from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
@@ -33,7 +33,7 @@ from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
-from restante.model.mailboxes.pages import page_size, page_token
+from restante.model.mailboxes.list_pages import page_size, page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus

@@ -17,8 +17,7 @@ from restante.server.desk import Desk
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.wire import media
-from restante.wire.header_texts import joined_texts
-from restante.wire.letters import encode_letters
+from restante.wire.bundle_letters import encode_letters, joined_texts
 from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json
 
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from restante.calls.call import Call
-from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.calls.removal import ExpireNow, FileNow, RetainNow
 from restante.model.access.access import Role
 from restante.server.connections.bodies import read_nothing, stream
 from restante.server.connections.exchange import Exchange

@@ -1,11 +1,18 @@
-"""Lists of texts in a header: percent-encoded, with commas between, and never longer than a header may be."""
+"""A bundle on its way to the Python client: lists of texts in headers, and few messages as letters.
+
+Texts are percent-encoded, with commas between, and never longer than a header may be. The letters are as they are stored, in MessagePack.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote, unquote
 
+import msgspec
+
+from restante.decoders import packed_decoder
 from restante.limits import HEADER_TEXTS_BYTES_MAX
+from restante.model.mailboxes.few_rows import StoredLetter
 
 _CUT = "..."
 """Stands last in place of all that found no room."""
@@ -34,3 +41,20 @@ def split_texts(header: str) -> tuple[tuple[str, ...], bool]:
 
 def _quoted(text: str) -> str:
     return "%2E%2E%2E" if text == _CUT else quote(text, safe="")
+
+
+_ID_BYTES = 16
+_encoder = msgspec.msgpack.Encoder()
+_decoder = packed_decoder(tuple[StoredLetter, ...])
+
+
+def encode_letters(letters: Sequence[StoredLetter]) -> bytes:
+    return _encoder.encode(letters)
+
+
+def decode_letters(body: bytes | bytearray | memoryview) -> tuple[StoredLetter, ...]:
+    """The letters; ValueError if the bytes are not such."""
+    letters = _decoder.decode(body)
+    if not letters or any(len(own.id) != _ID_BYTES for own in letters):
+        raise ValueError(f"a bundle has letters, each with an id of {_ID_BYTES} bytes")
+    return letters
