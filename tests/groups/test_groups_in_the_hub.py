@@ -31,6 +31,7 @@ from restante.calls.groups import (
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
 from restante.calls.removal import RetainNow
+from restante.client.groups.holdings import Holdings
 from restante.errors import (
     ActionTaken,
     Forbidden,
@@ -224,6 +225,31 @@ def test_what_was_told_to_be_given_up_comes_back_only_under_a_new_generation(wor
     again = world.beat(first.member_id)
     assert len(again) == 4
     assert all(again[own.partition].generation > own.generation for own in gone)
+
+
+def test_what_a_member_releases_that_it_keeps_after_all_is_handed_out_to_it(world: GroupWorld) -> None:
+    """It is told to give half up; the hub is opened again, which forgets that; nobody is left to have that half."""
+    world.publish(20)
+    first, second = world.join("a"), world.join("b")
+    own = Holdings()
+    own.assign(first.partitions)
+    own.assign(world.beat(first.member_id).values())
+    assert len(own.partitions()) == 2
+    world.open_again()
+    world.end()
+    world.leave(second.member_id)
+    while (due := own.due()) is not None:
+        world.hub.call(
+            WriteCheckpoint("g", due.holding.partition, due.position, due.holding.generation, release=due.release)
+        )
+        own.wrote(due)
+    own.assign(world.beat(first.member_id).values())
+    read = 0
+    while (question := own.ask(4)) is not None and not question.waits:
+        pages = world.hub.call(ReadNext("g", first.member_id, question.after)).pages
+        read += sum(page.table.num_rows for page in pages)
+        own.took(question, pages)
+    assert read == 20
 
 
 def test_what_a_member_never_knew_that_it_had_goes_on_at_once(world: GroupWorld) -> None:

@@ -143,6 +143,39 @@ def test_a_generation_that_is_over_does_not_begin_again() -> None:
     assert question.after[0].position == 3
 
 
+def test_what_was_released_and_is_the_members_all_the_same_goes_on() -> None:
+    """The hub was opened again since it asked for the partition, and leaves it where it is."""
+    holdings = Holdings()
+    holdings.assign([given(0)])
+    holdings.assign([])
+    found = holdings.due()
+    assert found is not None
+    holdings.wrote(found)
+    assert holdings.ask(10) is None, "it is not the member's until the hub says so"
+    assert holdings.assign([given(0)])
+    assert not holdings.assign([given(0)]), "it begins once"
+    read(holdings, page(0, 5))
+    holdings.done(taken(holdings))
+    assert due(holdings) == (0, 1, 5, False)
+
+
+def test_a_release_of_an_older_generation_brings_nothing_back() -> None:
+    holdings = Holdings()
+    holdings.assign([given(0)])
+    read(holdings, page(0, 5))
+    under_way = taken(holdings)
+    holdings.assign([])
+    holdings.assign([given(0, generation=2)])
+    holdings.done(under_way)
+    found = holdings.due()
+    assert found is not None
+    assert (found.release, found.holding.generation) == (True, 1)
+    holdings.wrote(found)
+    assert not holdings.assign([given(0)])
+    (question,) = _questions(holdings)
+    assert [own.generation for own in question.after] == [2]
+
+
 def test_a_new_generation_waits_for_the_page_of_the_old_one() -> None:
     holdings = Holdings()
     holdings.assign([given(0)])

@@ -3,6 +3,7 @@
 A partition is held under a generation. Pages of it are read ahead, handed out one at a time, and done with in order; what
 is done with is due to be written as a checkpoint. A partition that is to be given up loses its pages that nobody has
 begun; when the page under way is done with, or at once if there is none, the last checkpoint is due, which releases it.
+A hub that was opened since may have decided otherwise, and say that the member has what it released: then it goes on with it.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Holdings:
         self._busy: set[int] = set()
         """Partitions with a page under way, under whatever generation."""
         self._latest: dict[int, int] = {}
-        """The latest generation of each partition: one that is over does not begin again."""
+        """The latest generation of each partition: one that is over does not begin again, unless it was released and nobody took it."""
+        self._released: dict[int, int] = {}
+        """By partition, the generation under which the hub took a release."""
 
     @property
     def rows_unread(self) -> int:
@@ -106,7 +109,7 @@ class Holdings:
                 self._give_up(own)
                 changed = True
         for partition, given in wanted.items():
-            if given.generation > self._latest.get(partition, -1):
+            if given.generation > self._latest.get(partition, -1) or given.generation == self._released.get(partition):
                 self._hold(given)
                 changed = True
         return changed
@@ -114,6 +117,7 @@ class Holdings:
     def _hold(self, given: Assigned) -> None:
         at = given.position
         self._latest[given.partition] = given.generation
+        self._released.pop(given.partition, None)
         self._held[given.partition] = Holding(given.partition, given.generation, at, at, at)
         if given.partition not in self._waiting:
             self._waiting.append(given.partition)
@@ -222,3 +226,8 @@ class Holdings:
             own.skimmed = False
         if due.release and own in self._endings:
             self._endings.remove(own)
+            self._note_released(own)
+
+    def _note_released(self, own: Holding) -> None:
+        if self._latest.get(own.partition) == own.generation:
+            self._released[own.partition] = own.generation
