@@ -23,7 +23,7 @@ import typer.main
 import typer.testing
 from xdist.remote import Producer
 
-from restante.server.health import rounds
+from restante.server.health import health_rounds
 from tests import profiles
 from tests.import_shares import import_own_share
 from tests.last_failures import LastFailures, name_of
@@ -272,7 +272,7 @@ def _quick_servers() -> Iterator[None]:
 def _deep_checks_on_demand() -> Iterator[None]:
     """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
+        patch.setattr(health_rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
 
 

@@ -7,7 +7,7 @@ import pytest
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GroupUnknown, InvalidRequest, StorageFull
 from restante.hub.actions import outcomes
-from restante.hub.engine import outcomes as engine_outcomes
+from restante.hub.engine import commit_outcomes
 from restante.model.actions.action_answers import OutcomesReported
 from restante.model.actions.action_row import ActionState
 from restante.model.work.results import WorkOutcome
@@ -101,7 +101,7 @@ def test_what_concerns_no_partition_refuses_all(world: ActionWorld, monkeypatch:
         raise StorageFull("The disk is full.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine_outcomes, "_store", full)
+        patched.setattr(commit_outcomes, "_store", full)
         with pytest.raises(StorageFull):
             world.hub.call(ReportEach(reports))
     assert set(states(world)) == {ActionState.ACCEPTED}

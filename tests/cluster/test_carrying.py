@@ -20,10 +20,10 @@ from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, Partition
 from restante.calls.producers import OpenLink
 from restante.calls.publishing import Publish
 from restante.calls.removal import Purge
+from restante.cluster.call_frames import FrameKind, FrameReader, frame
 from restante.cluster.call_line import CallLine
 from restante.cluster.call_server import CallServer
 from restante.cluster.call_values import PublishLetters, answer_type, decode_call, encode_call, kinds
-from restante.cluster.frames import FrameKind, FrameReader, frame
 from restante.cluster.places import SocketPlace
 from restante.cluster.shard_lines import LineCarrier
 from restante.errors import BundleUnknown, InvalidRequest, MessageConflict, OutcomeUnknown, Unavailable

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.model.health.bounds import Bound, HealthState, RateWindow, Reading, mean
-from restante.model.health.history import MINUTES, HealthHistory, answer_of
+from restante.model.health.health_history import MINUTES, HealthHistory, answer_of
 from restante.model.health.tree import COMPONENTS, FLOWS, HealthLeaf, HealthNode, grow, judge_leaves, score_of
 from restante.settings import HEALTH_COMPONENTS
 

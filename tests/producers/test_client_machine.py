@@ -163,6 +163,8 @@ class Application(RuleBasedStateMachine):
         self.out_of_step = False
         self.former_life = False
         """Whether something may still arrive that this producer does not know of, though it is of its group and level."""
+        self.comes_back = False
+        """Whether the producer goes on from a saved state, and nothing of it was stored since."""
         self.producer: SyncDoor | AsyncDoor | None = None
 
     @initialize(off=st.sampled_from([None, 0, 1, 2, 5]))
@@ -218,8 +220,11 @@ class Application(RuleBasedStateMachine):
             self._send_new(Sending(list(messages), messages), fates)
 
     def send_a_twin(self, pick: int, fates: list[Fate]) -> None:
-        """Other messages that say the very same: they are stored too, for they have ids of their own."""
-        if self.strips_ids or not self.sendings:
+        """Other messages that say the very same: they are stored too, for they have ids of their own.
+
+        Not in the first send after a crash: then a parcel is known by what it says, as the application may have made it anew.
+        """
+        if self.strips_ids or not self.sendings or self.comes_back:
             return
         texts = self.sendings[pick % len(self.sendings)].messages
         messages = tuple(Message(recipient=one.recipient, data=one.data) for one in texts)
@@ -265,7 +270,7 @@ class Application(RuleBasedStateMachine):
                 # Others went first in this life, so its numbers no longer tell whether it is stored: its ids would.
                 sending.outcome = "abandoned"
         else:
-            self.out_of_step = False
+            self.out_of_step = self.comes_back = False
             assert receipt.accepted + receipt.duplicates == len(sending.messages)
             sending.outcome, sending.acknowledged = "stored", self.time
         assert before != "stored" or sending.outcome == "stored"
@@ -298,6 +303,7 @@ class Application(RuleBasedStateMachine):
         self.producer.close()
         self._keep_parcels(with_parcels=with_parcels)
         self.former_life = self.former_life or bool(self.network.late)
+        self.comes_back = goes_on
         if not goes_on:
             state = msgspec.structs.replace(state, starting_sequence_number=None)
         self.producer = self.door(self.network, state)

@@ -347,11 +347,13 @@ def metrics_of(served: Served, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def sockets_of(served: Served) -> int:
-    count = 0
+    """How many connections of the network the hub has; it also has pairs of sockets to the processes that it starts."""
+    own = set[str]()
     for link in Path(f"/proc/{served.process.pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
-            count += str(link.readlink()).startswith("socket:")
-    return count
+            own.add(str(link.readlink()))
+    rows = [line.split() for line in Path(f"/proc/{served.process.pid}/net/tcp").read_text().splitlines()[1:]]
+    return sum(f"socket:[{row[9]}]" in own for row in rows)
 
 
 def status_of(served: Served, name: str) -> int:

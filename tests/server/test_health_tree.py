@@ -32,8 +32,8 @@ from restante.model.health.tree import HealthLeaf
 from restante.model.storage.partition import partition_of
 from restante.ports.content import Content, ContentRequest, OriginPort
 from restante.server.access.tokens import TokenFile
-from restante.server.health import rounds
-from restante.server.health.rounds import LATE_ROUNDS
+from restante.server.health import health_rounds
+from restante.server.health.health_rounds import LATE_ROUNDS
 from restante.server.routes.health import whole_health
 from restante.server.serve import ServedHub, Service, start
 from restante.settings import (
@@ -532,7 +532,7 @@ def test_before_the_first_round_and_after_one_that_hangs_healthz_fails(tmp_path:
 def test_a_round_that_fails_does_not_end_the_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rounds, "ROUND_SECONDS", 0.005)
+    monkeypatch.setattr(health_rounds, "ROUND_SECONDS", 0.005)
     with served(tmp_path) as (running, _):
         looks: list[float] = []
         again = threading.Event()

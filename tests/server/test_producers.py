@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from restante.errors import OutcomeUnknown
-from restante.hub.engine import outcomes
+from restante.hub.engine import commit_outcomes
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.storage.changes import Changes
 from restante.model.storage.partition import partition_of
@@ -340,14 +340,14 @@ def test_replays_fences_and_refusals_are_counted_and_a_replay_stores_nothing(wir
 def test_an_outcome_that_the_hub_does_not_know_is_a_503_that_may_be_repeated(
     running: ServedHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, stored = running.desk.hub.core.store, outcomes._store
+    own, stored = running.desk.hub.core.store, commit_outcomes._store
 
     def unknown(store: Store, changes: Changes) -> float | None:
         if store is not own:  # Other hubs of this process go on.
             return stored(store, changes)
         raise OutcomeUnknown("It was stored, and then the hub failed.")
 
-    monkeypatch.setattr(outcomes, "_store", unknown)
+    monkeypatch.setattr(commit_outcomes, "_store", unknown)
     answer = send(wire, 0, "a")
     assert (answer.status, answer.problem["code"], answer.problem["retriable"]) == (503, "outcome_unknown", True)
 

@@ -18,7 +18,7 @@ import pytest
 
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
-from restante.hub.engine import outcomes
+from restante.hub.engine import commit_outcomes
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
@@ -177,7 +177,7 @@ def test_what_is_refused_is_refused_alike(running: ServedHub, body: object, head
 
 
 def test_a_commit_that_fails_is_answered_alike(running: ServedHub, ways: list[bool]) -> None:
-    with patch.object(outcomes, "_store", side_effect=StorageFull("The disk is full.")):
+    with patch.object(commit_outcomes, "_store", side_effect=StorageFull("The disk is full.")):
         short, long = asked(running, publish(message()), publish(message(), content_type=LONG))
     assert ways == [True]
     assert (short.status, json.loads(short.body)["code"]) == (507, "storage_full")

@@ -9,7 +9,7 @@ from hashlib import blake2b
 import pytest
 
 from restante import Message
-from restante.calls.batches import OpenBatch, ReadBatch
+from restante.calls.batches import OpenBatch, ReadBatch, SealBatch
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, ReadConsignment
 from restante.calls.mailboxes import Dequeue, Explain, Peek
 from restante.calls.nodes import ListRounds
@@ -42,7 +42,7 @@ from restante.model.shards.ranges import shard_of
 from restante.model.storage.changes import Space
 from restante.model.storage.partition import partition_of
 from restante.model.storage.run import RunState, decode_run
-from tests.shards.world import PARTITIONS, Shards, names
+from tests.shards.world import PARTITIONS, QuietHub, Shards, names
 from tests.waiting import wait_until
 
 KEY = names(1, 1)[0]
@@ -66,6 +66,12 @@ def letter(recipient: str, number: int, text: str = "hello") -> Message:
 
 def begun(shards: Shards, key: str = KEY, *, batch: bool = False) -> str:
     return shards.of(key).call(BeginConsignment(key, batch)).id
+
+
+def own_batch(shards: Shards, consignment: str) -> str:
+    batch = shards.of(consignment).call(ReadConsignment(consignment)).batch
+    assert batch is not None
+    return batch
 
 
 def stage(shards: Shards, consignment: str, messages: list[Message], parcel: int = 0, writer: str = "w") -> int:
@@ -118,6 +124,12 @@ def staged_runs(shards: Shards) -> int:
         for partition in hub.core.owned
         for _, value in hub.core.store.scan(partition, Space.RUN)
     )
+
+
+def word_to_prepare(shards: Shards, partition: int) -> PrepareConsignment:
+    """The first word that was sent to prepare something in a partition."""
+    words = [call for call in shards.carried if isinstance(call, PrepareConsignment)]
+    return next(word for word in words if word.runs[0].partition == partition)
 
 
 def everybody(text: str = "hello") -> list[Message]:
@@ -181,8 +193,7 @@ def test_duplicates_are_left_out_and_a_conflict_refuses_all(shards: Shards) -> N
 def test_a_batch_of_a_consignment_is_complete_when_all_is_collected(shards: Shards) -> None:
     shards.of(FAR[0]).call(Publish.of([letter(FAR[0], 1)]))
     consignment = begun(shards, batch=True)
-    batch = shards.of(consignment).call(ReadConsignment(consignment)).batch
-    assert batch is not None
+    batch = own_batch(shards, consignment)
     shards.of(AWAY[1]).call(Publish.of([letter(AWAY[1], 30)], batch=batch))
     stage(shards, consignment, everybody())
     commit(shards, consignment, 3)
@@ -195,8 +206,7 @@ def test_a_batch_of_a_consignment_is_complete_when_all_is_collected(shards: Shar
 
 def test_the_batch_is_not_complete_before_everything_is_applied(shards: Shards) -> None:
     consignment = begun(shards, batch=True)
-    batch = shards.of(consignment).call(ReadConsignment(consignment)).batch
-    assert batch is not None
+    batch = own_batch(shards, consignment)
     stage(shards, consignment, everybody())
     shards.lose = (ApplyConsignment, AskRound)
     with pytest.raises(Unavailable):
@@ -214,11 +224,52 @@ def test_the_batch_is_not_complete_before_everything_is_applied(shards: Shards) 
     wait_until(lambda: shards.of(batch).call(ReadBatch(batch)).state is BatchState.COMPLETE)
 
 
+@pytest.mark.parametrize("ends", ["recorded", "ended"])
+def test_a_word_that_comes_late_and_holds_what_is_collected_does_not_keep_a_batch_from_its_end(ends: str) -> None:
+    with Shards(3, kind=QuietHub) as shards:
+        consignment = begun(shards, batch=True)
+        batch = own_batch(shards, consignment)
+        stage(shards, consignment, everybody())
+        if ends == "ended":
+            shards.lose = (PrepareConsignment,)
+            with pytest.raises(Unavailable):
+                commit(shards, consignment, 3)
+            shards.lose = ()
+        commit(shards, consignment, 3)
+        settle(shards)
+        shards.of(FAR[0]).call(word_to_prepare(shards, 4))
+        for name in ALL:
+            assert collect(shards, name) == 1
+        assert held(shards) == 1
+        settle(shards)
+        settle(shards)
+        assert held(shards) == 0
+        status = shards.of(batch).call(ReadBatch(batch))
+        assert (status.state, status.items, status.collected) == (BatchState.COMPLETE, 3, 3)
+
+
+def test_a_batch_that_was_sealed_while_a_round_held_messages_is_complete_after_the_round_has_ended() -> None:
+    with Shards(3, kind=QuietHub) as shards:
+        consignment = begun(shards, batch=True)
+        batch = own_batch(shards, consignment)
+        shards.of(FAR[1]).call(Publish.of([letter(FAR[1], 30)], batch=batch))
+        assert collect(shards, FAR[1]) == 1
+        stage(shards, consignment, everybody())
+        shards.lose_answers, shards.lose = (PrepareConsignment,), (EndRound, AskRound)
+        with pytest.raises(Unavailable):
+            commit(shards, consignment, 3)
+        assert shards.of(batch).call(SealBatch(batch)).complete is False
+        shards.lose_answers = shards.lose = ()
+        settle(shards)
+        settle(shards)
+        status = shards.of(batch).call(ReadBatch(batch))
+        assert (status.state, status.items, status.collected) == (BatchState.COMPLETE, 1, 1)
+
+
 def test_nobody_waits_for_a_message_that_was_erased_before_its_duplicate_was_applied(shards: Shards) -> None:
     shards.of(FAR[0]).call(Publish.of([letter(FAR[0], 1)]))
     consignment = begun(shards, batch=True)
-    batch = shards.of(consignment).call(ReadConsignment(consignment)).batch
-    assert batch is not None
+    batch = own_batch(shards, consignment)
     stage(shards, consignment, [*everybody(), letter(FAR[1], 50), letter(FAR[1], 50)])
     shards.lose = (ApplyConsignment, AskRound)
     with pytest.raises(Unavailable):

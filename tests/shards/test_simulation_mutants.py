@@ -21,10 +21,10 @@ from restante.hub.consignments.staged_parcels import OpenRounds
 from restante.hub.door import hub, open_store
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.opening_rows import BlobsAhead, OpeningRows
-from restante.hub.engine import outcomes
+from restante.hub.engine import commit_outcomes
+from restante.hub.engine.commit_outcomes import Outcomes
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Elsewhere, LivePost, Mail
-from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure
 from restante.hub.groups import shard_groups
@@ -126,7 +126,7 @@ def _unfenced(row: ProducerRow | None, numbers: ProducerNumbers, count: int) -> 
 
 def _announced_first(self: Outcomes, plan: CommitPlan, changes: Changes) -> None:
     self._bring_up(plan)
-    outcomes._store(plan.store, changes)
+    commit_outcomes._store(plan.store, changes)
 
 
 def _unlooked(self: OpenHub, recipient: str) -> int:

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import restante
 from restante.errors import PositionAhead
+from restante.spark.source.answer_rows import SourceRows
+from restante.spark.source.hub_pages import ChangesPartition, stretch_batches
 from restante.spark.source.options import reading_of
-from restante.spark.source.pages import ChangesPartition, stretch_batches
-from restante.spark.source.rows import SourceRows
 from restante.spark.source.schemas import CHANGES
 from tests.spark.served import HubHere, SparkHub
 

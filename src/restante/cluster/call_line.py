@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any, Protocol
 
 from restante.calls.call import Answer, Call
+from restante.cluster.call_frames import FrameConnection, FrameKind
 from restante.cluster.call_values import decode_answer, decode_error, encode_call
-from restante.cluster.frames import FrameConnection, FrameKind
 from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
 from restante.model.access.access import EVERYTHING, Grant

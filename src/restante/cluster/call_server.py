@@ -13,6 +13,7 @@ import msgspec
 
 from restante.calls.call import Call
 from restante.calls.publishing import Publish
+from restante.cluster.call_frames import FrameConnection, FrameKind
 from restante.cluster.call_values import (
     PublishLetters,
     decode_call,
@@ -20,7 +21,6 @@ from restante.cluster.call_values import (
     encode_error,
     letters_of,
 )
-from restante.cluster.frames import FrameConnection, FrameKind
 from restante.cluster.places import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess

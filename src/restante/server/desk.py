@@ -17,10 +17,10 @@ from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
 from restante.server.access.tickets import Tickets
 from restante.server.connections.room import Room
+from restante.server.health.health_rounds import HealthRounds
 from restante.server.health.measures import measure_server
 from restante.server.health.metrics import Metrics
 from restante.server.health.rates import HubRates, Rates
-from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
 from restante.settings import Settings
 from restante.settings_tree import KeyPath

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from restante.errors import ExtraMissing
 
 if TYPE_CHECKING:
-    from restante.spark.running.frames import bootstrap, compose, ordered
+    from restante.spark.running.hub_frames import bootstrap, compose, ordered
     from restante.spark.sessions.start import session
     from restante.spark.source.registration import register
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from restante.model.health.bounds import HealthMeasure
-    from restante.model.health.history import HealthAnswer, HealthMinute
+    from restante.model.health.health_history import HealthAnswer, HealthMinute
     from restante.model.health.tree import HealthNode
 
 _EXITS = {"green": 0, "yellow": NOT_QUITE_WELL, "red": WRONG}
@@ -51,7 +51,7 @@ def _asked(hub: str, token: str | None, *, history: bool) -> HealthAnswer:
     from restante.cli.shared.hub_requests import asked, told_failures
     from restante.client.transport.address import address_of
     from restante.errors import Unavailable
-    from restante.model.health.history import HealthAnswer
+    from restante.model.health.health_history import HealthAnswer
 
     address = address_of(hub, token=token)
     with told_failures(address, "health"), asked(address, f"/v1/health{'?history=true' if history else ''}") as answer:

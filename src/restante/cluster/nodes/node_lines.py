@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from restante.calls.call import Answer, Call
+from restante.cluster.call_frames import FrameKind
 from restante.cluster.call_line import CallLine, Hearer
 from restante.cluster.call_server import answer_call
 from restante.cluster.call_values import PublishLetters, encode_answer, encode_error, letters_of
-from restante.cluster.frames import FrameKind
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.shard_seats import ShardSeats, places_of
 from restante.cluster.shard_lines import ShardLines, is_silent

@@ -45,7 +45,7 @@ from restante.model.groups.group_answers import Running
 from restante.model.groups.group_names import check_group
 from restante.model.groups.membership import GroupMember
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import Message
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space

@@ -16,7 +16,7 @@ from restante.model.backplane.backplane_answers import BackplaneStatus, LogProgr
 from restante.model.backplane.poison import decode_poison, key_position, poison_key, shown
 from restante.model.health.bounds import ONE_IS_RED, Reading
 from restante.model.health.tree import HealthLeaf
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.sources.source import NO_POSITION
 from restante.model.storage.changes import Space
 from restante.ports.backplane import LogEnds

@@ -70,7 +70,7 @@ from restante.model.batches.batch_answers import (
 from restante.model.batches.items import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters

@@ -45,7 +45,7 @@ from restante.model.consignments.consignment_answers import (
     StagedAttempt,
 )
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.shards.rounds import RoundPhase, RoundRow, decode_round
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key

@@ -262,6 +262,19 @@ def _let_go(core: Core, draft: RequestDraft, partition: int, consignment: bytes)
     draft.applies.append(partial(_forget, core, (partition, consignment)))
 
 
+def _end(core: Core, draft: RequestDraft, partition: int, consignment: bytes) -> None:
+    """Let go for good. If all else of the batch was collected meanwhile, nobody but this commit brings its part to its end."""
+    row = prepared_row(draft, partition, consignment)
+    _let_go(core, draft, partition, consignment)
+    if row is not None and not row.applied:
+        _report(core, draft, partition, row.batch)
+
+
+def _report(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) -> None:
+    if batch_id:
+        report_if_final(core, draft, partition, batch_id, bound_only(counts_of(core, draft, partition, batch_id)))
+
+
 def _forget(core: Core, place: Place) -> None:
     core.memory(Prepared).rows.pop(place, None)
     core.memory(Prepared).mail.pop(place, None)
@@ -291,7 +304,7 @@ def _plan_end(core: Core, call: EndRound, draft: RequestDraft) -> None:
     for partition in call.partitions:
         row = prepared_row(draft, partition, call.consignment)
         if row is not None and row.round <= call.round:
-            _let_go(core, draft, partition, call.consignment)
+            _end(core, draft, partition, call.consignment)
 
 
 def apply_consignment(core: Core, call: ApplyConsignment, _: Grant) -> tuple[Numbered, ...]:
@@ -331,8 +344,7 @@ def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignme
     _, first, last = numbers or (partition, 0, -1)
     done = msgspec.structs.replace(row, applied=True, first=first, last=last)
     _put(core, draft, place, done)
-    if row.batch:
-        report_if_final(core, draft, partition, row.batch, bound_only(counts_of(core, draft, partition, row.batch)))
+    _report(core, draft, partition, row.batch)
     draft.applies.append(partial(_applied, core, place))
     return done
 
@@ -373,7 +385,7 @@ def _plan_recorded(core: Core, consignment: bytes, partitions: Sequence[int], dr
             draft.delete(partition, Space.PREPARED, consignment)
             draft.applies.append(partial(core.memory(Prepared).rows.pop, (partition, consignment), None))
         else:
-            _let_go(core, draft, partition, consignment)
+            _end(core, draft, partition, consignment)
 
 
 def _looking_after(core: Core) -> Procedure[None]:

@@ -64,12 +64,12 @@ from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import load_partitions, take_partitions
 from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine import filing
+from restante.hub.engine.commit_outcomes import CommitTotals
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import LivePost, Take
-from restante.hub.engine.outcomes import CommitTotals
 from restante.hub.engine.partitions import OwnedPartitions, Unfiled
 from restante.hub.engine.procedures import Functions, OwnAnswers
 from restante.hub.engine.tasks import Tasks

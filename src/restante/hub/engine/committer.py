@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.hub.engine.commit_outcomes import CommitTotals, Outcomes
 from restante.hub.engine.commit_request import (
     CommitRequest,
     JointListener,
@@ -35,7 +36,6 @@ from restante.hub.engine.commit_request import (
     loop_of,
     next_batch,
 )
-from restante.hub.engine.outcomes import CommitTotals, Outcomes
 from restante.hub.engine.plan import CommitPlan
 from restante.model.storage.changes import Changes
 

@@ -43,8 +43,8 @@ from restante.ports.clerk import SegmentPart
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
 """The number of fresh runs of a partition that are merged when others have enough."""
-_SWAPS_A_COMMIT = 4
-"""The number of merges in one commit. Small publishes wait for each such commit: it takes 1 to 2 ms."""
+_SWAPS_A_COMMIT = 2
+"""The number of merges in one commit. Small publishes wait for each such commit: it takes 1 to 2 ms. What it writes still lies in the log."""
 
 
 def file_once(core: Core, partition: Partition, *, everything_upto: int | None = None) -> int:

@@ -16,7 +16,7 @@ from restante.model.access.access import Grant
 from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, GroupTotals, MemberStatus
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 
 
 def read_group(core: Core, call: ReadGroup, _: Grant) -> GroupStatus:

@@ -39,7 +39,7 @@ from restante.model.jobs.job import (
 )
 from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import key_after, page_size, page_token
+from restante.model.mailboxes.list_pages import key_after, page_size, page_token
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.keys import after_prefix
 

@@ -37,7 +37,7 @@ from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.batches.bound_stretches import Spans
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import NEVER, State
 from restante.model.shards.batch_parts import decode_part
 from restante.model.storage.catalog import DrawerPlace

@@ -33,7 +33,7 @@ from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.columns.arrow import Column, column_of, strings_of
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import NEVER
 
 _AGE_MAX = 5_000_000

@@ -25,7 +25,7 @@ from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 
 PREFIX = "restante.health."
 

@@ -35,7 +35,7 @@ from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import NO_OWNER, OWNER_BYTES, Grant, may_see, owner_of, spaces_of
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.producers import producer
 from restante.model.producers.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerRow, Standing, key_owner, producer_key, standing, state_of

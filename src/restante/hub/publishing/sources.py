@@ -14,7 +14,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Functions
 from restante.limits import SOURCE_CHARACTERS_MAX
 from restante.model.access.access import Grant, may_see, spaces_of
-from restante.model.mailboxes.pages import key_after, page_size, page_token
+from restante.model.mailboxes.list_pages import key_after, page_size, page_token
 from restante.model.sources.source import (
     NO_POSITION,
     SourceRow,

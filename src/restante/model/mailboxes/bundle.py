@@ -67,6 +67,9 @@ class Bounds:
     before: int = 2**63 - 1
 
 
+_YES, _NO = np.array([True]), np.array([False])
+
+
 class FitColumns(NamedTuple):
     """The columns that decide whether a message fits."""
 
@@ -92,6 +95,9 @@ class Filling:
 
     def add(self, numbers: Numbers, records: RecordArray) -> None:
         """Take what fits of the next drawer."""
+        if len(records) == 1:
+            self._add_one(numbers, records)
+            return
         waits = waiting_mask(self.head, numbers)
         fresh = records["expires_at"] > self.now
         candidates = waits & fresh
@@ -104,6 +110,33 @@ class Filling:
             self.ended, passed = True, int(own.numbers[fitting])
         self.taken.append(own.numbers[:fitting])
         self.expired.append((numbers, waits & ~fresh & (numbers < passed)))
+
+    def _add_one(self, numbers: Numbers, records: RecordArray) -> None:
+        """Take the one message of a drawer, if it fits; the same as `add` does, without columns."""
+        number, row = int(numbers[0]), records[0]
+        waits, fresh = bool(waiting_mask(self.head, numbers)[0]), int(row["expires_at"]) > self.now
+        fits = waits and fresh and self._fits(number, int(row["weight"]), int(row["flags"]))
+        self.ended = self.ended or (waits and fresh and not fits)
+        self.taken.append(numbers if fits else numbers[:0])
+        self.expired.append((numbers, _YES if waits and not fresh else _NO))
+
+    def _fits(self, number: int, weight: int, flags: int) -> bool:
+        """Whether a message still fits; the first one always does. If it does, it is counted."""
+        bounds, begins = self.bounds, self.count == 0
+        if begins:
+            self.inline = bool(flags & INLINE)
+            self.ended = self.ended or not flags & BUNDLEABLE
+        elif (
+            flags & (BUNDLEABLE | INLINE) != (BUNDLEABLE | INLINE if self.inline else BUNDLEABLE)
+            or self.weight + weight > bounds.weight
+            or number >= bounds.before
+            or self.count >= bounds.messages
+        ):
+            return False
+        self.count += 1
+        self.weight += weight
+        self.ended = self.ended or self.count >= bounds.messages
+        return True
 
     def _fitting(self, own: FitColumns) -> int:
         """How many of these, one after another, still fit."""

@@ -44,7 +44,7 @@ from restante.model.actions.action_answers import (
 from restante.model.actions.action_reports import check_reports
 from restante.model.actions.wanted_action import WantedAction, message_of
 from restante.model.groups.group import GROUPS_HOME
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import Message
 from restante.model.uuid_text import made_ids
 from restante.settings import Settings

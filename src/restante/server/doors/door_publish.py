@@ -9,8 +9,8 @@ from typing import cast
 
 import msgspec
 
+from restante.cluster.call_frames import FrameKind
 from restante.cluster.call_values import PublishLetters, decode_answer, decode_error
-from restante.cluster.frames import FrameKind
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt

@@ -11,9 +11,9 @@ import msgspec
 from restante.decoders import json_decoder
 from restante.errors import Unavailable
 from restante.model.health.bounds import HealthMeasure, worst
-from restante.model.health.history import HealthAnswer, HealthMinute
+from restante.model.health.health_history import HealthAnswer, HealthMinute
 from restante.model.health.tree import HealthNode
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.doors.upstream import Upstream, fetch
 from restante.server.health.rates import RateHistory

@@ -33,7 +33,7 @@ from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
-from restante.model.mailboxes.pages import page_size, page_token
+from restante.model.mailboxes.list_pages import page_size, page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus

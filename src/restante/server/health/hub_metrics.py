@@ -23,8 +23,8 @@ from restante.model.groups.group_answers import GroupTotals
 from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
+from restante.server.health.health_rounds import HealthRounds
 from restante.server.health.metrics import Metrics
-from restante.server.health.rounds import HealthRounds
 
 _WAITING = "Records of the backplane for which senders wait."
 _LOST = "Records that the backplane did not confirm."

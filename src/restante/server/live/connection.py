@@ -17,7 +17,7 @@ from restante.limits import LIVE_SENDS_MAX, LIVE_WRITE_BYTES
 from restante.model.live.live_queue import Counted, LiveQueue
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone
-from restante.server.live.rows import LiveRows
+from restante.server.live.live_rows import LiveRows
 from restante.wire.live import Disconnect, Disconnected, encode_hub_frame
 
 

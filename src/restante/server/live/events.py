@@ -19,7 +19,7 @@ from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.desk import Desk
-from restante.server.live.rows import LiveRows
+from restante.server.live.live_rows import LiveRows
 from restante.server.live.socket_line import bound_buffer, event_bytes, event_frames
 from restante.server.live.web_socket import QUERY, RECIPIENT, check_client, connect
 from restante.server.route_table import Route

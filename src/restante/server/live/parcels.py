@@ -21,7 +21,7 @@ from restante.model.columns.properties import joined
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
-from restante.server.live.rows import LiveRows
+from restante.server.live.live_rows import LiveRows
 from restante.server.live.socket_line import socket_frames
 from restante.wire.live import MESSAGE_HEAD
 from restante.wire.outgoing.outgoing import message_lines

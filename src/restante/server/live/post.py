@@ -24,9 +24,9 @@ from restante.errors import Overloaded, RestanteError, Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.live_mail import Elsewhere, Handed, Mail, Shipped
 from restante.server.live.connection import LiveConnection
+from restante.server.live.live_rows import LiveRows
 from restante.server.live.parcels import Found, parcel_rows
 from restante.server.live.replay import Replays
-from restante.server.live.rows import LiveRows
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
 from restante.wire.live import Disconnected

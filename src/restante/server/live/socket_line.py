@@ -14,7 +14,7 @@ from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.socket_protocol import Socket
-from restante.server.live.rows import LiveRows
+from restante.server.live.live_rows import LiveRows
 from restante.wire.live import MESSAGE_HEAD, Disconnected, message_frame
 
 CLOSE_CODES: Final[dict[Disconnected, int]] = {

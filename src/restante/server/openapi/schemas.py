@@ -34,7 +34,7 @@ from restante.model.consignments.consignment_answers import (
 )
 from restante.model.feed.feed import CHANGES
 from restante.model.groups.group_answers import Checkpointed, GroupPage, GroupStatus, HeartbeatAnswer, Joined
-from restante.model.health.history import HealthAnswer
+from restante.model.health.health_history import HealthAnswer
 from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobStatus
 from restante.model.mailboxes.answers import (
     Dequeued,

@@ -17,7 +17,7 @@ from restante.model.access.access import Role
 from restante.model.health.bounds import Bound, HealthState
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.health.rounds import CachedCheck
+from restante.server.health.health_rounds import CachedCheck
 from restante.server.route_table import ANYBODY, Handler, Route
 
 Probe = Callable[[Desk], str | None]

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from restante.limits import CONNECTIONS_MAX
 from restante.model.access.access import Role
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.live.connection import LiveConnection

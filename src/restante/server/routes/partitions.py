@@ -13,7 +13,7 @@ from restante.calls.nodes import DrainNode, ListRounds, ReadNodes
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import PartitionStatus
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.model.shards.node_answers import placed, without_reasons
 from restante.server.connections.bodies import read_nothing
 from restante.server.connections.exchange import Exchange

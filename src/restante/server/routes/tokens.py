@@ -13,7 +13,7 @@ from restante.calls.mailboxes import PartitionOf
 from restante.errors import Forbidden, InvalidRequest
 from restante.limits import RECIPIENT_CHARACTERS_MAX, TICKET_SECONDS
 from restante.model.access.access import Role
-from restante.model.mailboxes.pages import page_size
+from restante.model.mailboxes.list_pages import page_size
 from restante.server.access.gate import check_role
 from restante.server.access.tokens import Token, TokenFile, id_of
 from restante.server.connections.bodies import read_nothing, read_request

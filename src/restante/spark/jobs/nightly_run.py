@@ -38,7 +38,7 @@ from restante.spark.nightly.nightly_settlement import (
 from restante.spark.nightly.nightly_settlement import (
     SUMMARY as SUMMARY_PRODUCT,
 )
-from restante.spark.running.frames import send
+from restante.spark.running.hub_frames import send
 from restante.spark.source.topic_frames import TopicSource, topic_frame
 
 NAME = "nightly-run"

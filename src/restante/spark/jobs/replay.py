@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from restante.model.publishing.message import HUB_ORIGIN
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.running.frames import send
+from restante.spark.running.hub_frames import send
 from restante.spark.tables.captured_files import (
     ERASED,
     HOUR,

@@ -11,7 +11,7 @@ from datetime import date
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from restante.spark.running.frames import uuid_of
+from restante.spark.running.hub_frames import uuid_of
 
 PRODUCTS = {"night": 0, "day": 24, "peak": 68, "evening": 84}
 """The products that are settled separately, by the quarter-hour with which each begins."""

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from restante.limits import REPORT_PAGE_BYTES_TARGET
 from restante.spark.jobs.work import Work
 from restante.spark.reports.kept_reports import ADDED
-from restante.spark.running.frames import send, uuid_of
+from restante.spark.running.hub_frames import send, uuid_of
 
 KIND = "report"
 _COLUMNS = ("recipient", "part", "page", "pages", "rows")

@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from restante.calls.mailboxes import ListPartitions
+from restante.spark.source.answer_rows import STORED, SourceRows
+from restante.spark.source.hub_pages import StoredPartition, stored_batches
 from restante.spark.source.options import SourceReading, check_partitions, is_too_much
-from restante.spark.source.pages import StoredPartition, stored_batches
-from restante.spark.source.rows import STORED, SourceRows
 
 _WISHES = {"recipient": "recipients", "origin": "origins", "kind": "kinds"}
 _NEVER_NULL = ("partition", "sequence_number", "change", "at", "id", "recipient", "origin", "kind", "state")

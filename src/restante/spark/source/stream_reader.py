@@ -19,11 +19,11 @@ from restante.calls.mailboxes import ListPartitions
 from restante.client.transport.http_sync import HttpLink
 from restante.errors import InvalidOperation, PositionAhead
 from restante.limits import SPARK_IDLE_SECONDS
+from restante.spark.source.answer_rows import SourceRows
 from restante.spark.source.group_positions import GroupSeat
+from restante.spark.source.hub_pages import ChangesPartition, StoredPartition, stored_batches, stretch_batches
 from restante.spark.source.narrowed_reads import narrow_of_task
 from restante.spark.source.options import BOOTSTRAP, EARLIEST, LATEST, Positions, SourceReading, check_partitions
-from restante.spark.source.pages import ChangesPartition, StoredPartition, stored_batches, stretch_batches
-from restante.spark.source.rows import SourceRows
 
 UNREAD = -1
 """The position of a partition of which nothing was read: it begins with what is stored."""

@@ -17,9 +17,9 @@ from restante.client.transport.http_sync import HttpLink
 from restante.errors import PositionAhead, PositionGone, RestanteError
 from restante.limits import SPARK_PAGE_CHANGES
 from restante.model.columns.arrow import numbers_of
+from restante.spark.source.answer_rows import SourceRows
 from restante.spark.source.narrowed_reads import Narrow
 from restante.spark.source.options import HubPlace, SourceReading
-from restante.spark.source.rows import SourceRows
 
 
 @dataclass(frozen=True)

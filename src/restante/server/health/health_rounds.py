@@ -19,7 +19,7 @@ import msgspec
 from restante.hub.door.hub import OpenHub
 from restante.hub.health.measures import flag
 from restante.model.health.bounds import ROUND_SECONDS, Bound
-from restante.model.health.history import HealthAnswer, HealthHistory, answer_of
+from restante.model.health.health_history import HealthAnswer, HealthHistory, answer_of
 from restante.model.health.tree import HealthTree, Since, grow, judge_leaves
 from restante.settings import HealthSettings
 
