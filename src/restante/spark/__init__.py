@@ -29,9 +29,9 @@ if find_spec("pyspark") is None:
     raise ExtraMissing("The data pipeline needs Spark: pip install 'restante[spark]'.")
 
 _HOMES = {
-    "bootstrap": "running.frames",
-    "compose": "running.frames",
-    "ordered": "running.frames",
+    "bootstrap": "running.hub_frames",
+    "compose": "running.hub_frames",
+    "ordered": "running.hub_frames",
     "register": "source.registration",
     "session": "sessions.start",
 }
