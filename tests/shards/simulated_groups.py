@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import count
+from typing import Any
 
+from restante.calls.call import Call
 from restante.calls.feed import ReadFeed
 from restante.calls.groups import DefineGroup, JoinGroup, LeaveGroup, ReadNext, SendHeartbeat, WriteCheckpoint
+from restante.calls.shards import MovePartitions
 from restante.client.groups.holdings import DueCheckpoint, Holdings, Question, TakenPage
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, Unavailable
 from restante.hub.engine.procedures import Ask, Rest
@@ -44,6 +47,7 @@ class GroupMembers(SimulatedClients):
         super().__init__(world, model)
         world.keeps_groups = True
         world.watchers.append(self._watch)
+        world.listeners.append(self._listen)
         self._given: dict[tuple[int, int], str] = {}
         """By partition and generation, which member was told that it has it."""
         self._newest: dict[int, tuple[int, float]] = {}
@@ -54,16 +58,31 @@ class GroupMembers(SimulatedClients):
         """By partition and generation, the number that was handled last."""
         self._positions: dict[int, list[tuple[float, int]]] = {partition: [] for partition in range(PARTITIONS)}
         """By partition, what was stored, and when."""
+        self._generations = dict.fromkeys(range(PARTITIONS), 0)
+        """By partition, what was stored."""
+        self._moves: dict[int, int] = {}
+        """By partition, the generation from which it is moved by the call that an owner carries out."""
+        self._late: list[int] = []
+        """Partitions that were moved from another generation than the one in force."""
 
     def start(self) -> None:
         self._begin(self._defining())
 
+    def _listen(self, call: Call[Any]) -> None:
+        moves = call.moves if isinstance(call, MovePartitions) else ()
+        self._moves = {move.partition: move.generation for move in moves}
+
     def _watch(self, changes: Changes) -> None:
         for (partition, space, key), value in changes.entries.items():
             if space is Space.GROUP_POSITION and key.decode() == GROUP and value is not None:
-                self._positions[partition].append((self.world.now, decode_position(value).position))
+                row, before = decode_position(value), self._generations[partition]
+                self._positions[partition].append((self.world.now, row.position))
+                self._generations[partition] = row.generation
+                if row.generation != before and self._moves.get(partition) != before:
+                    self._late.append(partition)
 
     def finish(self) -> None:
+        broken_if(self._late, f"the partitions {self._late} were moved by a word that came late")
         for partition in range(PARTITIONS):
             owner = self.world.owner(shard_of(self.world.ranges(), partition))
             feed = owner.hub.call(ReadFeed(partition, after=0, limit=10_000))

@@ -269,6 +269,8 @@ class Owner:
             self.busy += 1
             self.world.start(work, self, partial(self._end, tell), partial(self._end, partial(self._refuse, refuse)))
             return
+        for listen in self.world.listeners:
+            listen(call)
         try:
             answer = self.hub.call(call)
         except RestanteError as error:
@@ -347,6 +349,8 @@ class World:
         """How often a blob was written under a name that another had."""
         self.leases: dict[int, tuple[Owner, int]] = {}
         self.watchers: list[Callable[[Changes], None]] = []
+        self.listeners: list[Callable[[Call[Any]], None]] = []
+        """Who hears of each call that an owner answers at once, before it does."""
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._count = 0
         self._apart: set[int] = set()

@@ -192,7 +192,7 @@ MUTANTS = {
     "a consignment is not announced": Mutant(LivePost, "announce", _without_consignments, FOLLOWERS, 1),
     "a generation is not checked": Mutant(group_position, "check_generation", _nothing, GROUPS, 12),
     "a generation is not raised": Mutant(shard_groups, "given", _given_as_before, GROUPS),
-    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS, 61),
+    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS),
     "a position is written before its page is handled": Mutant(Holdings, "take", _done_when_taken, GROUPS),
     "a lease of a member never ends": Mutant(simulation, "end_leases", lambda _: 0, GROUPS, 2),
 }
