@@ -52,6 +52,13 @@ def test_every_error_comes_back_as_itself(kind: type[RestanteError]) -> None:
     assert getattr(again, "faults", None) == getattr(error, "faults", None)
 
 
+@pytest.mark.parametrize("kind", [errors.PartlyStored, errors.PartlyAnswered])
+def test_what_is_partly_stored_may_be_sent_again_if_the_hub_says_so(kind: type[RestanteError]) -> None:
+    again = over_the_wire(kind("two shards did not answer"))
+    assert type(again) is kind
+    assert again.retriable is (kind is errors.PartlyAnswered)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_every_error_has_a_status_a_title_and_an_address(kind: type[RestanteError]) -> None:
     problem = problem_of(kind("text"), correlation_id="c")

@@ -9,7 +9,16 @@ from datetime import datetime
 import msgspec
 
 from restante.decoders import converted
-from restante.errors import Fault, FaultyMessages, Internal, InvalidRequest, RestanteError, Unavailable
+from restante.errors import (
+    Fault,
+    FaultyMessages,
+    Internal,
+    InvalidRequest,
+    PartlyAnswered,
+    PartlyStored,
+    RestanteError,
+    Unavailable,
+)
 from restante.limits import FAULTS_SHOWN_MAX
 
 TYPE_PREFIX = "/docs/problems#"
@@ -168,6 +177,8 @@ def error_of(problem: Mapping[str, object]) -> RestanteError:
     if kind is None:
         kind = _kind_by_status(problem.get("status"))
         details["code"] = problem.get("code")
+    if kind is PartlyStored and problem.get("retriable") is True:
+        kind = PartlyAnswered
     if issubclass(kind, Internal):
         details["correlation_id"] = problem.get("correlation_id")
     error = kind(str(problem.get("detail") or problem.get("title") or "The hub gave no reason."))
