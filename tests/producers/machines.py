@@ -19,7 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 EXAMPLES = 10
 STEP_COUNT = 40
-LONG_SECONDS = 240.0 if os.environ.get("RESTANTE_LONG") else 0.0
+LONG_SECONDS = 120.0 if os.environ.get("RESTANTE_LONG") else 0.0
 """Of processor time: so long a long test begins campaigns. A number of them would take hours on one machine, and minutes on
 another."""
 
