@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ import restante
 from restante.client.groups.groups_sync import Group
 from restante.client.surface import sync
 from restante.errors import RestanteError
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.groups import group_rows, home, members
+from restante.model.groups.group import GROUPS_HOME
 from restante.model.publishing.message import Message
 from restante.settings import GroupSettings, Settings
 from tests.cluster.several import SeveralHub
-from tests.groups.group_world import numbers_in
+from tests.groups.group_world import SeveralWorld, numbers_in
 from tests.waiting import wait_until
 
 PARTITIONS = 8
@@ -104,3 +108,18 @@ def _check(readers: list[Reader], ends: dict[int, int]) -> None:
             found[place[0]] |= set(numbers)
     for partition, end in ends.items():
         assert set(range(1, end + 1)) <= found[partition], f"something of partition {partition} was not handed out"
+
+
+def test_what_a_join_moves_is_not_moved_again_by_a_look_at_the_shards_in_the_same_commit(tmp_path: Path) -> None:
+    """Moved twice, a partition has another generation than the member was told with its join."""
+    world = SeveralWorld(tmp_path / "data")
+    world.define()
+    core = world.core_of(GROUPS_HOME)
+
+    def join_and_look(draft: RequestDraft) -> int:
+        members._plan_join(core, "g", "m", draft)
+        home._plan_agree(core, ("g",), draft)
+        return sum(isinstance(one, partial) and one.func is group_rows._set_due for one in draft.applies)
+
+    assert core.commit(join_and_look) == 1
+    world.hub.close()

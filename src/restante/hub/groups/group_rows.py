@@ -45,6 +45,8 @@ class GroupsSoFar(Note):
     """Members that did not leave, and are there no more."""
     heard: set[int] = field(default_factory=set)
     """Partitions of which a home that was just opened has heard who has them. Several who ask may hear in one commit."""
+    moving: set[tuple[str, int]] = field(default_factory=set)
+    """Partitions of groups, by name, that shards are to move once this is stored."""
 
     def take_over(self, later: Self) -> None:
         self.rows.update(later.rows)
@@ -52,6 +54,7 @@ class GroupsSoFar(Note):
         self.positions.update(later.positions)
         self.lost.update(later.lost)
         self.heard.update(later.heard)
+        self.moving.update(later.moving)
 
 
 def group_bell(name: str) -> int:
@@ -184,6 +187,7 @@ def have_moved(
         partition: _due(after.member(member_id), partition, lost.get(before.holders[partition]))
         for partition, member_id in holders.items()
     }
+    draft.note(GroupsSoFar).moving.update((name, partition) for partition in due)
     draft.applies.append(partial(_set_due, core, name, due))
 
 

@@ -160,9 +160,13 @@ def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
 
 
 def _agree(core: Core, draft: RequestDraft, name: str) -> None:
-    """Move once more what a shard has otherwise than home decided: it heard of a home before this one."""
-    home = core.memory(HomeMemory)
-    membership, due = membership_so_far(core, draft, name), home.due_in(name)
+    """Move once more what a shard has otherwise than home decided: it heard of a home before this one.
+
+    What is to be moved anyway is left out, be it by a decision in the same commit: moved twice, a partition would be another one
+    than its member was told.
+    """
+    membership, due = membership_so_far(core, draft, name), set(core.memory(HomeMemory).due_in(name))
+    due.update(partition for note in draft.noted(GroupsSoFar) for group, partition in note.moving if group == name)
     other = {
         partition: holder
         for partition, holder in enumerate(membership.holders)
