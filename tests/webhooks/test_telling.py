@@ -280,3 +280,16 @@ def test_closing_does_not_wait_for_a_silent_receiver(receiver: Receiver, tmp_pat
     assert receiver.calls.empty()
     with office(tmp_path) as watched:
         assert receiver.next().webhook_id == str(batch)
+
+
+def test_a_hub_that_was_closed_says_nothing_more_of_a_receiver_that_breaks_off(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answer = is_silent
+    with office(tmp_path) as watched:
+        watched.complete(webhook=receiver.url)
+        receiver.next()
+        watched.hub.close()
+        receiver.over.set()
+        watched.attempted()
+    assert caplog.messages == []
