@@ -42,7 +42,7 @@ class Standing:
 class Office:
     """A hub, seen from whoever watches it tell."""
 
-    def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[None]) -> None:
+    def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[Schedule]) -> None:
         self.hub, self.core, self._clock, self._attempts = hub, hub.core, clock, attempts
 
     def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
@@ -57,8 +57,12 @@ class Office:
         return uuid.UUID(opened.id)
 
     def attempted(self) -> None:
-        """Returns when another attempt has been made, and recorded."""
-        self._attempts.get(timeout=SECONDS)
+        """Returns when another attempt of this hub has been made, and recorded.
+
+        A hub that was closed before may still have waited for a receiver that is silent, and ends its attempt only now.
+        """
+        while self._attempts.get(timeout=SECONDS) is not self.core.memory(BatchMemory).notices:
+            pass
 
     def later(self, seconds: float) -> None:
         self._clock.advance(seconds)
@@ -72,12 +76,12 @@ class Office:
 def office(folder: Path, settings: Settings = SETTINGS) -> Iterator[Office]:
     """A hub whose attempts are noted from the first on: what is due when it opens is told at once."""
     clock = Standing()
-    attempts: queue.Queue[None] = queue.Queue()
+    attempts: queue.Queue[Schedule] = queue.Queue()
     done = Schedule.done
 
     def noted(schedule: Schedule, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
         done(schedule, turn, again_at=again_at, reached=reached, now=now)
-        attempts.put(None)
+        attempts.put(schedule)
 
     with patch.object(Schedule, "done", noted):
         hub = open_hub(folder, settings=settings, clock=clock)

@@ -132,6 +132,7 @@ def _attempt(core: Core, place: NoticePlace) -> tuple[int | None, bool]:
     batch, way = batch_and_way(place.key)
     outcome = _post(core, batch, state) if way == WEBHOOK else _publish(core, batch, state)
     after = after_attempt(state, outcome, now=core.clock(), fraction=core.random(1)[0] / 256)
+    kept = core.commit(lambda draft: _record(core, draft, place, way, after))
     if after.problem:
         _log.warning(
             "Batch %s: %s was not told of its completion (attempt %d%s): %s",
@@ -141,7 +142,6 @@ def _attempt(core: Core, place: NoticePlace) -> tuple[int | None, bool]:
             "" if after.waits else ", given up",
             outcome.detail or after.problem,
         )
-    kept = core.commit(lambda draft: _record(core, draft, place, way, after))
     return (after.next_at if after.waits and kept else None), outcome.reached
 
 
