@@ -123,7 +123,9 @@ def in_(
         dead_letter=dead_letter,
     )
     if file is not None and rule != InRule(topic=""):
-        raise typer.BadParameter("With a file, each topic says in it what becomes of its records.", param_hint="--file")
+        raise typer.BadParameter(
+            "With --file, the options of each topic stand in the file: leave them out here.", param_hint="--file"
+        )
     given = read_bridge_file(file) if file is not None else BridgeFile(rules=(rule,))
     wish = InWish(
         rules=given.rules,
