@@ -28,7 +28,7 @@ from restante.settings import GroupSettings, Settings
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
 
-HEARTBEAT = 0.3
+HEARTBEAT = 0.6  # A machine that stands still for less than a lease is to end none.
 LEASE = 3 * HEARTBEAT
 PARTITIONS = 8
 SETTINGS = Settings(

@@ -14,7 +14,7 @@ from restante.work import App
 from restante.work.runner import WorkRunner
 from restante.work.worker_process import WorkerPlace, work_async
 
-HEARTBEAT = 0.3
+HEARTBEAT = 0.5  # A machine that stands still for less than a lease is to end none.
 SETTINGS = Settings(
     partition_count=4,
     housekeeping_seconds=0,
