@@ -11,8 +11,10 @@ import re
 import sys
 import tomllib
 import typing
+import unicodedata
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -103,6 +105,11 @@ def check_limits() -> Iterator[str]:
     yield from missing("limit", limits, page)
     stale = {word for word in words_on(page) if UPPER_CASE.fullmatch(word)} - limits
     yield from (f"docs/{page}: `{name}` is no limit of restante.limits" for name in sorted(stale))
+
+
+def check_spaces() -> Iterator[str]:
+    space = importlib.import_module("restante.model.storage.changes").Space
+    yield from missing("space", {one.name for one in space}, "internals/storage.md")
 
 
 def commands_of(app: typer.Typer, path: str) -> Iterator[str]:
@@ -220,6 +227,30 @@ def check_links() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)}: the link to {target} leads nowhere"
 
 
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+ANCHORED = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)")
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor of a heading, as Python-Markdown makes it."""
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+@cache
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings. Of equal headings only the first can be linked to."""
+    return {anchor_of(heading) for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8")))}
+
+
+def check_anchors() -> Iterator[str]:
+    for page in [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]:
+        for target, anchor in ANCHORED.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+            path = page.parent / target if target else page
+            if path.suffix == ".md" and path.exists() and anchor not in anchors_of(path):
+                yield f"{page.relative_to(ROOT)}: {target or 'the page'} has no heading for #{anchor}"
+
+
 def pages_in(nav: object) -> Iterator[str]:
     """The pages that a navigation tree of lists, dicts and paths names."""
     if isinstance(nav, str):
@@ -330,12 +361,14 @@ CHECKS = (
     check_errors,
     check_settings,
     check_limits,
+    check_spaces,
     check_commands,
     check_routes,
     check_metrics,
     check_dependencies,
     check_entrances,
     check_links,
+    check_anchors,
     check_navigation,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -43,8 +44,24 @@ QUIET = Settings(
 )
 
 
+class Asleep(threading.Event):
+    """What the thread of leases waits for in a world: that its hub closes, and nothing else."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self._closing, self.is_waited_for = core.closing, threading.Event()
+
+    def set(self) -> None:
+        if self._closing.is_set():
+            super().set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.is_waited_for.set()
+        return super().wait()
+
+
 class GroupWorld:
-    """One hub. `advance` moves both of its clocks; leases end when `end` is called."""
+    """One hub. `advance` moves both of its clocks; leases end when `end` is called, and not when the hub's thread looks."""
 
     def __init__(self, store: Store | None = None, settings: Settings = QUIET) -> None:
         self.clock = FakeClock()
@@ -60,6 +77,9 @@ class GroupWorld:
 
     def _take_clock(self, core: Core) -> None:
         memory = core.memory(GroupMemory)
+        before, memory.wake = memory.wake, Asleep(core)
+        before.set()
+        assert memory.wake.is_waited_for.wait(60)
         memory.monotonic = lambda: self.seconds
         for member_id, heard in memory.heard.items():
             memory.heard[member_id] = type(heard)(self.seconds, heard.clock)

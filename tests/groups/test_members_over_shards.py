@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,10 +15,14 @@ import restante
 from restante.client.groups.groups_sync import Group
 from restante.client.surface import sync
 from restante.errors import RestanteError
+from restante.hub.engine import procedures
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups import group_rows, home, members
+from restante.hub.groups.home_memory import HomeMemory
+from restante.hub.groups.memory import GroupMemory
 from restante.model.groups.group import GROUPS_HOME
 from restante.model.publishing.message import Message
+from restante.model.shards.group_parts import PlacedPosition
 from restante.settings import GroupSettings, Settings
 from tests.cluster.several import SeveralHub
 from tests.groups.group_world import SeveralWorld, numbers_in
@@ -122,4 +128,27 @@ def test_what_a_join_moves_is_not_moved_again_by_a_look_at_the_shards_in_the_sam
         return sum(isinstance(one, partial) and one.func is group_rows._set_due for one in draft.applies)
 
     assert core.commit(join_and_look) == 1
+    world.hub.close()
+
+
+@pytest.mark.parametrize("moved", range(4))
+def test_a_look_at_the_shards_between_a_move_and_its_answer_moves_nothing_again(tmp_path: Path, moved: int) -> None:
+    """The look hears of the new generation before the answer comes: so the move is not due any more, in home's own partition or another."""
+    world = SeveralWorld(tmp_path / "data")
+    world.define()
+    core = world.core_of(GROUPS_HOME)
+    core.commit(partial(members._plan_join, core, "g", "m"))
+    moves = home.moving(core, "g")
+    step = next(moves)
+    generations: dict[int, int] = {}
+    with suppress(StopIteration):
+        while True:
+            rows = cast("tuple[PlacedPosition, ...]", procedures._answered(core, step))
+            generations |= {placed.partition: placed.row.generation for placed in rows}
+            if moved in generations:
+                members.keep_shard(core)
+            step = moves.send(rows)
+    now = {p: world.core_of(p).memory(GroupMemory).groups["g"].positions[p].generation for p in generations}
+    assert now == generations
+    assert not core.memory(HomeMemory).due
     world.hub.close()

@@ -330,7 +330,7 @@ def test_the_largest_of_everything_is_taken(hub: Hub) -> None:
 def test_too_many_messages_in_one_send_to_a_partition_are_refused(hub: Hub) -> None:
     not_for_the_reference(hub, "it takes any number")
     count, partition = SEND_MESSAGES_MAX + 1, hub.partition_of("ada")
-    with pytest.raises(errors.InvalidRequest, match="more than one body holds"):
+    with pytest.raises(errors.InvalidRequest, match="more than one request holds"):
         hub.producer.send(
             pa.table({"recipient": pa.repeat("ada", count), "data": pa.repeat(b"", count)}), partition=partition
         )

@@ -81,7 +81,7 @@ def test_there_is_one_at_a_time_and_a_snapshot_only_of_what_was_held(store: Sqli
     cut = store.cut(PATIENT)
     with pytest.raises(Unavailable, match="under way already"):
         store.cut(PATIENT)
-    with pytest.raises(Unavailable, match="not agreed upon"):
+    with pytest.raises(Unavailable, match="did not agree"):
         cut.snapshot()
     cut.close()
     cut.close()

@@ -1,10 +1,12 @@
-"""The check of the documentation: which threads it finds in the code."""
+"""The check of the documentation: which threads it finds in the code, and which anchors headings have."""
 
 from __future__ import annotations
 
 import ast
 
-from tools.check_docs import thread_names
+import pytest
+
+from tools.check_docs import anchor_of, thread_names
 
 MADE = """
 threading.Thread(target=work, name="restante-lease").start()
@@ -26,3 +28,15 @@ def test_a_thread_without_a_name_is_found() -> None:
 
 def test_tasks_of_an_event_loop_are_no_threads() -> None:
     assert list(thread_names(ast.parse('asyncio.create_task(run(), name="restante-live")'))) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("The feed", "the-feed"),
+        ("Once: `job.once`", "once-jobonce"),
+        ("Latency – or throughput?", "latency-or-throughput"),
+    ],
+)
+def test_a_heading_has_the_anchor_that_the_site_gives_it(heading: str, anchor: str) -> None:
+    assert anchor_of(heading) == anchor

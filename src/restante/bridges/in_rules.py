@@ -151,7 +151,7 @@ def _json_picker(path: str) -> Pick:
 
 def _text(value: bytes | None, what: str) -> str:
     if value is None:
-        raise RecordMisfit(f"The record has not {what}.")
+        raise RecordMisfit(f"The record lacks {what}.")
     try:
         return value.decode()
     except UnicodeDecodeError as error:

@@ -49,7 +49,7 @@ class FrameReader:
         while len(buffer) - start >= _HEAD.size:
             length, number, kind = _HEAD.unpack_from(buffer, start)
             if not _BEYOND_LENGTH <= length <= CARRIED_BYTES_MAX:
-                raise InvalidRequest(f"A frame of {length} bytes is none: at most {CARRIED_BYTES_MAX} are carried.")
+                raise InvalidRequest(f"A frame of {length} bytes is too long: at most {CARRIED_BYTES_MAX} are carried.")
             end = start + 4 + length
             if len(buffer) < end:
                 break

@@ -54,7 +54,8 @@ class ShardHubs:
         while sum(hub.hasten() for hub in self.hubs):
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    "Something between the shards does not come to its end. Serve them and look at restante shards rounds."
+                    "A consignment or a batch over several shards does not come to its end. Serve the shards, and look at "
+                    "`restante shards rounds`."
                 )
             time.sleep(_LOOK_SECONDS)
 

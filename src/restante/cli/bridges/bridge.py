@@ -32,7 +32,10 @@ app = command_group("bridge")
 
 Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.", show_default=False)]
 Brokers = Annotated[
-    str, typer.Option("--brokers", envvar="RESTANTE_BROKERS", metavar="HOST:PORT,…", help="Where Kafka's brokers are.")
+    str,
+    typer.Option(
+        "--brokers", envvar="RESTANTE_BROKERS", metavar="HOST:PORT,…", help="The addresses of Kafka's brokers."
+    ),
 ]
 KafkaOptions = Annotated[
     list[str] | None,
@@ -70,17 +73,17 @@ def in_(
     *,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic.")] = None,
     recipient: Annotated[
-        str, typer.Option(metavar="RULE", help="Who gets a record: key, header:NAME or json:PATH.")
+        str, typer.Option(metavar="RULE", help="Where a record names its recipient: key, header:NAME or json:PATH.")
     ] = "key",
     origin: Annotated[str | None, typer.Option(help="The origin of its messages. Default: the topic.")] = None,
     kind: Annotated[str | None, typer.Option(help="The kind of its messages. Default: the topic.")] = None,
-    values: Annotated[DataForm, typer.Option(help="What the values of records are.")] = DataForm.JSON,
+    values: Annotated[DataForm, typer.Option(help="The format of the values of records.")] = DataForm.JSON,
     tombstones: Annotated[
         Tombstones, typer.Option(help="What to do with records that have no value.")
     ] = Tombstones.SKIP,
-    poison: Annotated[str, typer.Option(metavar="MAILBOX", help="Who gets records that do not fit.")] = "bridge-poison",
+    poison: Annotated[str, typer.Option(metavar="MAILBOX", help="The mailbox for bad records.")] = "bridge-poison",
     dead_letter: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="A topic for records that do not fit, instead of a mailbox.")
+        str | None, typer.Option(metavar="TOPIC", help="A topic for bad records, instead of a mailbox.")
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="TOML", help="A TOML file that names several topics.")
@@ -120,7 +123,9 @@ def in_(
         dead_letter=dead_letter,
     )
     if file is not None and rule != InRule(topic=""):
-        raise typer.BadParameter("With a file, each topic says in it what becomes of its records.", param_hint="--file")
+        raise typer.BadParameter(
+            "With --file, the options of each topic stand in the file: leave them out here.", param_hint="--file"
+        )
     given = read_bridge_file(file) if file is not None else BridgeFile(rules=(rule,))
     wish = InWish(
         rules=given.rules,
@@ -146,11 +151,12 @@ def out(
     misfits: Annotated[
         Misfits, typer.Option(help="What to do with changes that do not fit the schema.")
     ] = Misfits.STOP,
-    changes: Annotated[OutChanges, typer.Option(help="Which changes are written.")] = OutChanges.PUBLISHED,
+    changes: Annotated[OutChanges, typer.Option(help="The changes to write.")] = OutChanges.PUBLISHED,
     compacted: Annotated[
         bool,
         typer.Option(
-            "--compacted", help="For a compacted topic: what waits is a record, what waits no more one without a value."
+            "--compacted",
+            help="For a compacted topic: a message that waits is a record; when it no longer waits, one without a value follows.",
         ),
     ] = False,
     group: Annotated[str, typer.Option(help="The group of the hub that its processes are members of.")] = "bridge",

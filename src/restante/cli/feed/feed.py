@@ -81,7 +81,8 @@ def feed(
 ) -> None:
     """Read the change feed: print every change of every partition, in order, or write the changes to files.
 
-    A change is a message published, collected, expired, withdrawn, set aside or released, or a batch completed. The
+    A change is a message published, collected, expired, withdrawn, set aside or released, a recipient erased, or a
+    batch completed. The
     command ends when it has read everything that was there at its start. The summary goes to standard error, or with
     --output to standard output.
 

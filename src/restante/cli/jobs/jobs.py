@@ -27,7 +27,7 @@ def jobs() -> None:
     restante jobs show analytical-store
     restante jobs run analytical-store --tables ./tables
     restante jobs serve jobs.toml        jobs on their schedules
-    restante jobs runs                   what became of them, as the hub was told
+    restante jobs runs                   their last runs, as reported to the hub
     """
 
 

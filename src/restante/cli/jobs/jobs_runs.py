@@ -36,7 +36,7 @@ def runs(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the hub was told of jobs: their last runs, how long each took, and when the next turn is.
+    """Show the runs of jobs that were reported to the hub: how each ended, how long it took, and when the job runs next.
 
     `restante jobs run` and `restante jobs serve` report to the hub that they ask. Other programs may, too.
 

@@ -41,7 +41,7 @@ def serve(
 ) -> None:
     """Run jobs on their schedules in one Spark session, until Ctrl-C or SIGTERM; the exit code is then 0.
 
-    The hub is told of each run: `restante jobs runs` and the console show it.
+    The command reports each run to the hub: `restante jobs runs` and the console show it.
 
     A job runs `every` so long, `at` a time of day, or `always`. A job that fails is logged, and runs again at its
     next time. Runs of one job never overlap. Missed times are not made up for one by one.

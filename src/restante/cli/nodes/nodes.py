@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = command_group("nodes")
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which shards it would be.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which shards would move.")]
 WaitSeconds = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until the node has no shard.")
 ]
@@ -43,7 +43,7 @@ def nodes() -> None:
 
 @at_hub
 def list_(*, door: Door, as_json: AsJson = False) -> None:
-    """List the nodes: where they are, how they are, and how many shards each has.
+    """List the nodes: their addresses and states, and how many shards each has.
 
     \b
     restante nodes list
@@ -62,9 +62,9 @@ def drain(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Have a node give its shards to the others, one after the other, and wait until it has none. Then the node may be ended.
+    """Drain a node: it gives its shards to the others, one after another. Then you can stop the node.
 
-    The last node cannot be drained: nobody could take its shards.
+    The command waits until the node has no shard. The last node cannot be drained: no other could take its shards.
 
     \b
     restante nodes drain mail-2 --dry-run

@@ -33,9 +33,9 @@ def split(
 ) -> None:
     """Cut a data folder, or a database, into more shards, so that more processes share the work.
 
-    Nobody may serve it meanwhile. Of a folder all data is copied into new folders, and the old ones are removed at the end: keep as
-    much room free as the folder takes. In a database nothing moves. If the command is cut short, everything is as before, or as
-    wished for.
+    Stop the hub first. The data of a folder is copied into new folders, and the old ones are removed at the end: keep as much
+    space free as the folder takes. In a database nothing moves. If the command is interrupted, the split is done completely or
+    not at all.
 
     \b
     restante shards split 4 --data ./mail
@@ -53,7 +53,7 @@ def join(
 ) -> None:
     """Join the shards of a data folder, or a database, to fewer, or to one, which one process serves.
 
-    It is done like a split: nobody may serve it meanwhile, and it is done wholly or not at all.
+    Stop the hub first. As with a split, the join is done completely or not at all.
 
     \b
     restante shards join --data ./mail

@@ -34,7 +34,7 @@ def shards() -> None:
 
 @at_hub
 def list_(*, door: Door, as_json: AsJson = False) -> None:
-    """List the shards: their partitions, who has each, how it is, and why it does not serve if it does not.
+    """List the shards: their partitions, owners and states, and why a shard does not serve.
 
     \b
     restante shards list

@@ -28,9 +28,9 @@ def check_chat(recipient: str | None, me: str | None, **others: object) -> tuple
     for option, given in others.items():
         if given:
             name = option if option.isupper() else f"--{option.replace('_', '-')}"
-            raise typer.BadParameter("With --live, what is typed is sent, and nothing else.", param_hint=name)
+            raise typer.BadParameter("--live sends only the lines that you type: leave this out.", param_hint=name)
     if recipient is None:
-        raise typer.BadParameter("Say who gets what you type.", param_hint="--recipient")
+        raise typer.BadParameter("Name the recipient of the lines that you type.", param_hint="--recipient")
     if me is None:
         raise typer.BadParameter("Say whose mailbox is yours.", param_hint="--me")
     return recipient, me

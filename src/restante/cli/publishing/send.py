@@ -152,7 +152,7 @@ def _check_content(
 def _check_accept(accept: Accept | None, *others: str | None) -> None:
     if accept is Accept.ACCEPTED and any(other is not None for other in others):
         raise typer.BadParameter(
-            "What belongs to a batch or a consignment, or is delayed, is answered when it is stored.",
+            "Messages of a batch or a consignment, and delayed ones, do not go through the backplane: leave --accept out.",
             param_hint="--accept",
         )
 

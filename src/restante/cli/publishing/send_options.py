@@ -17,7 +17,7 @@ Files = Annotated[
     typer.Argument(metavar="FILE", help="Files to send; - is standard input.", show_default=False),
 ]
 FileFormat = Annotated[Format | None, typer.Option("--format", help="How the files are written; else by their suffix.")]
-ForMessages = Annotated[str | None, typer.Option(help="For messages that name none.")]
+ForMessages = Annotated[str | None, typer.Option(help="Used for messages that have none of their own.")]
 OneText = Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")]
 OneValue = Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")]
 OneId = Annotated[
@@ -37,7 +37,7 @@ AcceptOption = Annotated[
     Accept | None,
     typer.Option(
         "--accept",
-        help="accepted: be content when the backplane (a Kafka topic) has the messages. Default: stored.",
+        help="accepted: return when the backplane (a Kafka topic) has the messages. Default: stored.",
         show_default=False,
     ),
 ]

@@ -29,8 +29,8 @@ def copy(
     """Copy a hub's data into a new store: messages, numbers, what was collected, bundles, batches, producers, consignments.
 
     The copy has the same partitions and the same sequence numbers, so clients go on as before. A folder must not be open; a
-    database may be in use, and is copied as of one moment: that is also its backup. Several shards become one: rounds between
-    them are ended first.
+    database may be in use, and is copied as of one moment: that is also its backup. Several shards become one:
+    consignments that they are committing are finished first.
 
     \b
     restante copy --from ./data --to postgresql://mail@db.example.org/mail

@@ -36,7 +36,8 @@ def doctor(
     """Check every checksum and invariant of a data folder or a database, and say what is wrong.
 
     The doctor changes nothing. No hub may have the folder open meanwhile: the doctor locks it. A database may be in use: the
-    doctor looks at one moment of it. Of a folder of several shards all are examined, and what they say of one another.
+    doctor looks at one moment of it. In a folder of several shards
+    the doctor examines all of them, and whether they agree.
 
     \b
     restante doctor ./data           a table of findings, and a verdict

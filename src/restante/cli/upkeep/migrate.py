@@ -33,7 +33,7 @@ def migrate(
 ) -> None:
     """Create a data folder or the tables in a database, or bring one that an older version wrote to the format of this one.
 
-    It is done whole or not at all, and takes a moment whatever the folder holds. A hub does the same when it opens a
+    The migration is done completely or not at all, and takes a moment however much is stored. A hub does the same when it opens a
     folder; this command does it ahead of time. There is no way back, so make a backup first, with the older version. No
     hub may have the folder open meanwhile.
 

@@ -31,7 +31,7 @@ ActionIds = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of actions.", show_default=False)
 ]
 Concerns = Annotated[
-    str | None, typer.Option(metavar="THING", help="Only what concerns this thing.", show_default=False)
+    str | None, typer.Option(metavar="THING", help="Only actions that concern this thing.", show_default=False)
 ]
 Action = Annotated[str | None, typer.Option(metavar="NAME", help="Only actions of this name.", show_default=False)]
 Code = Annotated[
@@ -63,7 +63,7 @@ def list_(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """List what a group could not do: which action, which thing, and why.
+    """List the actions that a group could not do: the action, the thing, and why.
 
     \b
     restante poison list catalog

@@ -52,8 +52,8 @@ class SendWish:
         if self.partition is not None or self.batch is not None:
             what = "a partition" if self.batch is None else "a batch"
             raise InvalidRequest(
-                f"It is more than one body holds, and with {what} it cannot be delivered at one moment. Send it with "
-                "parcels=True, or less at a time."
+                f"The messages are more than one request holds, and with {what} they cannot be delivered at one moment. Send "
+                "them with parcels=True, or fewer at a time."
             )
 
 

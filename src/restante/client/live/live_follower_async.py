@@ -182,7 +182,7 @@ class LiveFollower:
         except RestanteError as error:
             return self.course.refused(error, self._now())
         self._line, self._lines, self._standing_still = line, self._lines + 1, False
-        # A hub stops reading from a client that does not read: what comes is taken meanwhile.
+        # A hub stops reading from a client that does not read: so messages are taken while `_speak_first` sends.
         speaking = asyncio.create_task(self._speak_first(), name="restante-live-speaking")
         try:
             return self.course.lost(await line.run(), self._now())
@@ -219,7 +219,7 @@ class LiveFollower:
         self._wake()
         if self._task is not None:
             self._task.cancel()  # it may be the task itself that got here, and ends at its next wait
-        with suppress(Exception):  # the end is told to a callback, which cannot prevent it
+        with suppress(Exception):  # a callback hears of the end, and cannot prevent it
             self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
 
     # Waiting.

@@ -60,7 +60,7 @@ class LiveFollower:
                 self._thread.start()
 
     def next(self) -> Message | None:
-        """The next message; None when this has been closed."""
+        """The next message; None once the follower is closed."""
         self.begin()
         while True:
             with self._changed:
@@ -74,7 +74,7 @@ class LiveFollower:
         may: Callable[[Outgoing[Future[Any]]], bool],
         put: Callable[[Outgoing[Future[Any]], Future[Any]], OutgoingItem[Future[Any]]],
     ) -> OutgoingItem[Future[Any]]:
-        """Say something, as soon as it may be said. Without a connection it is said over the next one."""
+        """Send an item as soon as there is room. Without a connection, the next connection sends it."""
         self.begin()
         with self._changed:
             with self._reading_on():
@@ -175,7 +175,7 @@ class LiveFollower:
             line.close()
 
     def _speak(self) -> None:
-        """Say all that was not said over this connection yet, in order."""
+        """Send all items that were not sent over this connection yet, in order."""
         with self._speaking:
             while True:
                 with self._changed:
@@ -201,13 +201,13 @@ class LiveFollower:
         if line is not None:
             line.leave()
             line.close()
-        with suppress(Exception):  # the end is told to a callback, which cannot prevent it
+        with suppress(Exception):  # a callback hears of the end, and cannot prevent it
             self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
 
     # Waiting.
 
     def _taken(self) -> Message | Fetch | None:
-        """Wait for the next message, or for what must be fetched first; None when this has been closed."""
+        """Wait for the next message, or for the page that must be fetched first; None once the follower is closed."""
         while not self._closed:
             found = self.inbox.take()
             if found is not None:
@@ -258,7 +258,7 @@ class LiveFollower:
             self._tell(LiveState(LiveStage.CONNECTED))
 
     def _tell(self, state: LiveState) -> None:
-        """Tell the callback a state that is new, one at a time; after the end, only the end."""
+        """Call `on_state` with a new state, one at a time; after the end, only with the end."""
         with self._telling:
             if state == self._state or (self._ended and state.stage is not LiveStage.CLOSED):
                 return

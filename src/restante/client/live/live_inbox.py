@@ -1,9 +1,9 @@
-"""The inbox of a live connection: messages that came and were not shown yet, each once, in order, and none passed over.
+"""`Inbox` of a live connection: messages that came and were not shown yet, each once, in order, without a gap.
 
-Messages come with a counter of their connection. Where one is missing, or where there was no room, a mark is queued:
-all between the last message shown before it and the next one is then fetched from history. So all up to `received` is
-shown, queued or marked, and the next connection begins there, whatever became of this one. Only a hub that does not
-reach that far itself (it was restored from a backup, or the number was wrong) has it begin earlier.
+Each message has a counter of its connection. Where a counter is missing, or where there was no room, a mark is queued: the
+messages between the one before the mark and the one after it are then fetched from history. So every message up to `received`
+is shown, queued or marked, and the next connection begins there, however this one ended. It begins earlier only if the hub
+does not reach that far itself: it was restored from a backup, or the number was wrong.
 """
 
 from __future__ import annotations

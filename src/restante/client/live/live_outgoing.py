@@ -1,8 +1,7 @@
 """Sends and acknowledgements of a live connection that were not answered yet.
 
-A message has its id before it is sent, so it can be sent again over the next connection, and is stored once. Of all that
-a client says only `collected` has no number of its own; so there is one of it under way at a time, and a problem that
-names no request is its answer, unless it tells of another sequence number than was said.
+A message has its id before it is sent, so it can be sent again over the next connection, and is stored once. A `collected` has no request number; so one is under way at a time, and a
+problem that names no request is its answer, unless the problem names another sequence number.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Outgoing(Generic[P]):
         return letter
 
     def unsaid(self, line: int) -> OutgoingItem[P] | None:
-        """The first item that did not go over this connection. It is counted as gone."""
+        """The first item that was not sent over this connection yet. It counts as sent from now on."""
         for letter in self._letters.values():
             if letter.line != line:
                 letter.line = line
@@ -86,7 +85,7 @@ class Outgoing(Generic[P]):
         return message.id is not None and message.id.lower() in self._by_id
 
     def hear(self, word: Fate | Collected | SendAccepted | Mapping[str, Any]) -> None:
-        """Settle the item that an answer of the hub is about."""
+        """Settle the item that an answer of the hub is about: give its promise the result, or the error."""
         if isinstance(word, Fate):
             self._fate(word)
         elif isinstance(word, Collected):
@@ -149,7 +148,7 @@ class Outgoing(Generic[P]):
             return
         if isinstance(outcome, RestanteError):
             letter.promise.set_exception(outcome)
-            # Looked at here: a caller that does not ask never looks, and that is no defect to be logged.
+            # Mark the exception as seen: a caller that never calls `processed` is no defect to be logged.
             letter.promise.exception()
         else:
             letter.promise.set_result(outcome)

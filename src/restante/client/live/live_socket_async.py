@@ -23,7 +23,7 @@ from restante.wire.live_lines import LiveTaker
 _WHOLE_TEXT = 0x81
 _SHORT = 125
 _WIDE = {126: 2, 127: 8}
-"""How many bytes say the length, by what is in place of a short one."""
+"""The number of bytes of a long length, by the code that stands in place of a short length."""
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -75,12 +75,12 @@ class AsyncSocketLine:
                 async with asyncio.timeout(LIVE_CLOSE_SECONDS):
                     await self._connection.close()
             except TimeoutError:
-                # A hub that does not read would hold it, for the last frame waits after all the others.
+                # A hub that does not read would block the close: its frame waits after all the others.
                 self._connection.transport.abort()
                 await self._connection.wait_closed()
 
     async def _say(self, text: str) -> None:
-        # If the connection is lost, `run` ends, and it is said again over the next.
+        # If the connection is lost, `run` ends, and the item is sent again over the next connection.
         with suppress(OSError, WebSocketException):
             await self._connection.send(text)
 

@@ -38,7 +38,7 @@ class SyncSocketDoor(SocketDoor):
         except (OSError, WebSocketException) as error:
             stack.close()
             raise self.refusal(error, address) from error
-        # A hub that reads no more must not hold the writer forever. Reading is not concerned: it waits for bytes first.
+        # A hub that no longer reads must not block the writer for ever. The time-out does not affect reading, which waits first.
         with suppress(OSError):  # It may be closed already: what came before that is still to be read.
             connection.socket.settimeout(self.terms.timeout)
         return SocketLine(connection, taker, stack)
@@ -88,7 +88,7 @@ class SocketLine:
             return None
 
     def _say(self, text: str) -> None:
-        # If the connection is lost, `run` ends, and it is said again over the next.
+        # If the connection is lost, `run` ends, and the item is sent again over the next connection.
         with suppress(OSError, WebSocketException):
             self._connection.send(text)
 

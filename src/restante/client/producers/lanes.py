@@ -39,7 +39,7 @@ def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: flo
         names = (
             "retry_total (times), retry_backoff_factor (first pause), retry_backoff_max (longest pause), retry_seconds"
         )
-        raise InvalidRequest(f"{error.message} A producer is told so by {names}.") from error
+        raise InvalidRequest(f"{error.message} The arguments of a producer are {names}.") from error
 
 
 def no_hub(given: object, *, twin: str) -> InvalidRequest:

@@ -50,11 +50,13 @@ class Hello(NamedTuple):
 def decode_hello(content: bytes) -> Hello:
     magic, version, purpose, shard, nonce = _HELLO.unpack(content)
     if magic != _MAGIC or version != _VERSION:
-        raise InvalidRequest("Somebody speaks to the port of the nodes who is none, or has another version.")
+        raise InvalidRequest("A connection to the port for nodes is not from a node, or from one of another version.")
     try:
         return Hello(Purpose(purpose), shard, nonce)
     except ValueError as error:
-        raise InvalidRequest("A node wants something that this version does not know.") from error
+        raise InvalidRequest(
+            "A node asks for something that this version does not know. Run one version on all nodes."
+        ) from error
 
 
 def proof(secret: bytes, side: bytes, hello: bytes, nonce: bytes) -> bytes:

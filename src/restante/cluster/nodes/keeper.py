@@ -123,7 +123,7 @@ class NodeKeeper:
     def require(self) -> None:
         """Raise why this node may own nothing at the moment."""
         if self.membership is None:
-            raise Unavailable("This node has not reached its store yet, or begins again.")
+            raise Unavailable("This node has not reached its store yet, or is starting again. Try again.")
         self.membership.require()
 
     def lease_seconds(self, session: str) -> float | None:

@@ -104,7 +104,7 @@ def _pairs(text: bytes) -> list[tuple[str, str]]:
             text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_PARAMETERS_MAX
         )
     except ValueError as error:
-        raise InvalidRequest("What was sent cannot be read.") from error
+        raise InvalidRequest("The form cannot be read. Go back, and send it again.") from error
 
 
 async def _body(receive: Receive) -> bytes:

@@ -197,7 +197,9 @@ def _deciding(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int
             if decided:
                 return
         yield Rest((tried + core.random(1)[0] / 256) * _PAUSE_SECONDS)
-    raise Unavailable("Others are committing the same messages. Nothing was committed; the consignment stays open.")
+    raise Unavailable(
+        "Other commits under way have the same messages. Nothing was committed; the consignment stays open."
+    )
 
 
 def begin(
@@ -210,7 +212,7 @@ def begin(
         home = home_of(core, consignment_id)
         consignment = open_consignment(core, consignment_id, draft.get(home, Space.CONSIGNMENT, consignment_id))
         if is_staged_before(draft, consignment_id):
-            raise Unavailable("The consignment is being staged to. Try again.")
+            raise Unavailable("Messages are being staged for the consignment. Try again.")
         staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED).messages for attempt in announced}
         check_complete(announced, staged)
         if consignment.row.batch:
@@ -222,7 +224,7 @@ def begin(
     row, batch = core.commit(plan)
     if runs != _named_runs(core, consignment_id, announced):
         core.commit(partial(_plan_end, core, consignment_id, row.number))
-        raise Unavailable("The consignment was staged to while it was committed. Try again.")
+        raise Unavailable("Messages were staged while the consignment was being committed. Try again.")
     return row, runs, batch
 
 

@@ -1,7 +1,8 @@
-"""Staged mail, made ready for the commit of its consignment: read, judged and sorted, each partition for itself.
+"""Staged mail, prepared for the commit of its consignment: `prepare` reads, judges and sorts it, partition by partition.
 
-Of all messages only the fingerprints are read. Those that may be known already, or be there twice, are read in full and
-judged like arrivals. A run that has duplicates is written again without them; the others stay as they are.
+Only the fingerprints of all messages are read. Messages whose fingerprint is stored, erased, or staged twice (`_suspicious`)
+are read in full and judged like arrivals. A run that has duplicates is written again without them; the others stay as they
+are.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
 
 
 def reloaded(core: Core, partition: int, names: Sequence[int]) -> PartitionMail:
-    """The mail that was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
+    """The mail that was prepared before a restart, from its runs. Its duplicates are not known any more."""
     runs = [load_run(core.store, partition, decode_run(_run_value(core, partition, name))) for name in names]
     read = [_fingerprints(core, run)[0] for run in runs]
     fingerprint = np.concatenate([np.zeros(0, np.uint64), *read])
@@ -119,7 +120,7 @@ def _run_value(core: Core, partition: int, name: int) -> bytes:
 
 
 def refreshed(core: Core, mail: PartitionMail) -> bool:
-    """Whether what was found still holds, so that the staged runs need not be judged again."""
+    """Whether the verdict still holds, so that the staged runs need not be judged again."""
     memory = core.partitions[mail.partition]
     seen = Seen.of(memory)
     if not holds(core, mail):
@@ -145,7 +146,7 @@ def without_stored_originals(mail: PartitionMail) -> PartitionMail:
 
 
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:
-    """Read and judge; inside `core.pins.reading()`. Whatever happens, `written` tells the blobs that there are."""
+    """Read and judge staged runs; inside `core.pins.reading()`. `written` names every blob that was written, also on error."""
     memory = core.partitions[partition]
     seen = Seen.of(memory)
     read = [_fingerprints(core, bag.run) for bag in bags]
@@ -286,7 +287,7 @@ def _lay_anew(
 
 
 def _grouped(parts: list[_Part]) -> list[list[_Part]]:
-    """Each run for itself; of very many, as many neighbours together as one segment holds."""
+    """The runs one by one; if there are very many, groups of neighbours that fit into one segment."""
     if len(parts) <= limits.STAGED_RUNS_MAX:
         return [[part] for part in parts]
     groups: list[list[_Part]] = []

@@ -199,10 +199,10 @@ class OpenHub:
         load_prepared(self._core, rows)
         consignments.tidy_leftovers(self._core, rows)
         self._caller = EVERYTHING
+        self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
         self._background = self._start_background()
         measure_hub(self._core, self._background)
         measure_groups(self._core)
-        self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
 
     def _start_background(self) -> Tasks:
         return background.start(self._core)

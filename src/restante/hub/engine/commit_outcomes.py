@@ -1,8 +1,8 @@
 """Storing a commit until its outcome is known.
 
 A store that is far away may lose its connection in mid-commit. Then nothing more is planned until the store has said
-whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they are told that nobody
-knows, and the next commit asks the store first.
+whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they
+get `OutcomeUnknown`, and the next commit asks the store first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Outcomes:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows of the last commit whether it is stored."""
+        """Whether the outcome of the last commit is unknown."""
         return self._doubtful is not None
 
     def store(self, plan: CommitPlan, changes: Changes) -> None:

@@ -1,6 +1,6 @@
-"""`CommitRequest`: what somebody wants committed, who waits for it, and which requests go into the next commit.
+"""`CommitRequest`: a request to be committed, with its waiter; and `next_batch`, the requests of the next commit.
 
-`ParkedRequests` wait beside the queue of the committer, until something has come to its end, or in vain.
+`ParkedRequests` wait beside the queue of the committer until `Committer.unpark`, or are refused after some time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Listener(Generic[T]):
 
     loop: asyncio.AbstractEventLoop
     together: JointListener | None = None
-    """The object that is told instead of this one, of all requests of a commit at once that went well; None: there is none."""
+    """The `JointListener` that takes all requests of a commit that succeeded, in place of `tell`; None: there is none."""
 
     def tell(self, request: CommitRequest[T]) -> None:
         """Take the request, answered; called in the loop."""
@@ -39,10 +39,10 @@ class Listener(Generic[T]):
 
 
 class JointListener(Protocol):
-    """An object that is told at once of several requests that went well: what is alike in all of them it does once."""
+    """A listener that takes several requests that succeeded at once, and does once what is alike in all of them."""
 
     def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> bool:
-        """Take the requests, answered; called in the loop. False: nothing was done, each listener is to be told by itself."""
+        """Take the requests, answered; called in the loop. False: nothing was done, call `tell` of each listener."""
 
 
 class CommitRequest(Generic[T]):
@@ -62,7 +62,7 @@ class CommitRequest(Generic[T]):
         self.put_off = False
         """Whether the request cannot be judged in this commit, and goes into the next."""
         self.parked = False
-        """Whether the request waits beside the queue until somebody lets those go that wait."""
+        """Whether the request waits beside the queue until `Committer.unpark`."""
         self.light = False
         """Whether planning takes little time, and reads only memory."""
         self.brief = False
@@ -146,7 +146,7 @@ def next_batch(queue: deque[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
 
 
 class Parkable(Protocol):
-    """A request that may have to wait. While it does, nobody is answered."""
+    """A request that may be parked. Its caller is answered only after it was unparked, or refused."""
 
     parked: bool
     error: BaseException | None
@@ -165,11 +165,11 @@ class ParkedRequests(Generic[R]):
 
     @property
     def lines(self) -> set[object]:
-        """The lines of which something is parked: what comes later in them has to wait behind it."""
+        """The lines that have parked requests: later requests of such a line wait, too."""
         return {request.line for _, request in tuple(self.requests) if request.line is not None}
 
     def parted(self, batch: list[R], now: float) -> list[R]:
-        """Keep those of a commit that are to be parked, and were not refused; gives the others."""
+        """Park the requests of a commit that ask for it and were not refused; gives the others."""
         kept = [request for request in batch if request.parked and request.error is None]
         if not kept:
             return batch
@@ -181,7 +181,7 @@ class ParkedRequests(Generic[R]):
         return answered
 
     def taken(self, until: float | None = None) -> list[R]:
-        """Take the requests that were parked until some time, or all of them; they are the caller's now."""
+        """Take out the requests that were parked up to some time, or all of them; the caller answers them."""
         with self._lock:
             found = [request for since, request in self.requests if until is None or since <= until]
             self.requests = [own for own in self.requests if until is not None and own[0] > until]

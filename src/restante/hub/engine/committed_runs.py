@@ -105,9 +105,9 @@ def _within_reach(core: Core, row: RunRow) -> bool:
 def _feed_loses(core: Core, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> int:
     """The last number that the feed can no longer tell when these runs have become a shelf; 0: it loses nothing.
 
-    A shelf of one segment serves it as its parts did. In a larger one, what came from runs that could be read in number
-    order is lost, unless they stay, or parts of theirs stay since an earlier merge. Those parts go in number order, so
-    what is lost of them is what lies before the first that is left.
+    A shelf of one segment serves the feed as its runs did. A larger shelf cannot be read in number order: the feed loses
+    the messages of the runs that could be, unless these runs stay in `feed_runs`, or parts of them stay there since an
+    earlier merge. Retention removes such parts in number order, so the feed has lost what lies before the first part left.
     """
     if shelf is None or len(shelf.segments) == 1:
         return 0
@@ -158,7 +158,7 @@ def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
 
 
 def _note(core: Core, partition: Partition, fresh: int) -> None:
-    """Note so many runs more: a look at all of them is dear, and one tiny run more changes little."""
+    """Count added runs, without a look at all runs: that is dear, and one tiny run more changes little."""
     unfiled = core.memory(Unfiled)
     unfiled.note(partition)
     partition.fresh_runs += fresh

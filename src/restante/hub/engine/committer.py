@@ -166,11 +166,11 @@ class Committer:
         self.refuse_parked(0)
 
     def unpark(self) -> None:
-        """Let those go that are parked: they come before all that waits."""
+        """Queue the parked requests again, before everything that waits."""
         self._put_first(self.parked.taken())
 
     def refuse_parked(self, seconds: float) -> None:
-        """Answer those that have been parked for so long."""
+        """Refuse the requests that have been parked for so long."""
         late = self.parked.taken(time.monotonic() - seconds)
         _fail(late, held_too_long())
         answer_all(late)
@@ -362,7 +362,7 @@ class Committer:
         try:
             plan.apply()
         except BaseException as error:
-            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
+            # Memory lacks what the store has: going on would give numbers twice. Opening the hub again reads the store.
             if not self._broken:
                 self._broken = True
                 _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
@@ -370,7 +370,7 @@ class Committer:
         try:
             self._committed(plan)
         except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
-            # All is stored, and the callers are to hear so; a thread that ended here would leave everybody waiting.
+            # The commit is stored, so its callers must be answered: if this thread ended here, they would wait for ever.
             _log.exception("What was committed could not be announced.")
 
 
@@ -396,7 +396,7 @@ def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
     if not known:
         _log.error("A commit failed.", exc_info=error)
     failure = error if known else OutcomeUnknown(f"The commit failed ({type(error).__name__}). Open the hub again.")
-    # Who does not own the store, knows nothing: a refusal may be as wrong as an answer.
+    # A hub that no longer owns the store must not answer: a refusal may be as wrong as a result.
     knew_nothing = isinstance(failure, NotOwner | StoreConflict)
     for request in batch:
         request.error = failure if knew_nothing else request.error or failure

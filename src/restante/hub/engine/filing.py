@@ -78,7 +78,7 @@ def _chosen(partition: Partition, everything_upto: int | None) -> list[Run]:
 def file_all(core: Core) -> int:
     """Merge what is stored until no merge of it is worthwhile; return how many runs were merged.
 
-    Mail that comes meanwhile is left for later: who publishes without a pause would keep this from ever ending.
+    Mail that comes meanwhile is left for later: else a publisher without a pause would keep `file_all` from ending.
     """
     filed = 0
     for partition in core.partitions:

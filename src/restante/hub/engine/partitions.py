@@ -52,7 +52,7 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
     forgotten: int = 0
     """No message with a higher number is past its retention."""
     erasures: int = 0
-    """How many recipients were erased: another one makes what was looked up before worthless."""
+    """How many recipients were erased. If the count has changed, what was looked up before may be wrong."""
     feed_gone: int = 0
     """The last number that retention took from the feed: it reaches back to the next."""
 

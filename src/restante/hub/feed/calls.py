@@ -93,7 +93,7 @@ def _is_busy(core: Core) -> bool:
 def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAnswer:
     """The changes that there are now. The caller has checked the call.
 
-    While others commit, a page is no longer than need be: whoever wants the interpreter meanwhile waits the less for it.
+    While others commit, pages are short, so that other threads wait less for the interpreter.
     """
     paces = core.memory(FeedMemory).paces
     enough = limits.FEED_CHANGES_BESIDE if _is_busy(core) else None
@@ -128,7 +128,7 @@ def check_snapshot(core: Core, call: ReadSnapshot) -> None:
 
 
 def snapshot_pause(core: Core) -> float:
-    """How many seconds to wait before a page: who reads what is stored catches up."""
+    """How many seconds to wait before a page. A reader of a snapshot counts as one that catches up."""
     return core.memory(FeedMemory).paces.catching_up.pause() if _is_busy(core) else 0.0
 
 

@@ -53,7 +53,7 @@ class FeedChoice:
     choice: Choice
     columns: tuple[str, ...]
     only_messages: bool = False
-    """Published and released to the end: not what became of them."""
+    """Only messages that were published, or released to the end; no other changes."""
 
     @property
     def data(self) -> bool:
@@ -98,7 +98,7 @@ def read_feed(
 ) -> FeedAnswer:
     """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is.
 
-    With so many messages as are `enough`, the answer ends where the run that they lie in ends. It is given while others commit.
+    `enough`, given while others commit, is a number of messages after which the answer ends with the run that it is in.
     """
     memory = core.partitions[partition]
     wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
@@ -167,7 +167,7 @@ class _Part:
     """Where the part begins among the rows that are loaded."""
     whole: LoadedRows | None = None
     handed: HandedRuns | None = None
-    """If the clerk is to read it, what it is asked for. Then the group has numbers and sizes alone."""
+    """The question to the clerk, if the clerk reads the part. Then the group has only numbers and sizes."""
 
 
 @dataclass(slots=True)
@@ -353,7 +353,7 @@ class _Taking:
         return self.streams[0] if is_whole and table.num_rows else None
 
     def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
-        """Read what the clerk was asked for, and did not read."""
+        """Read here the runs that the clerk was asked for and did not read."""
         found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
         return [
             published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)

@@ -125,7 +125,7 @@ def _check_kept(core: Core, partition: Partition, position: int) -> None:
 
 
 def _erasures(core: Core, partition: Partition) -> int:
-    """How many recipients were erased, as committed. A page beside which a recipient was erased is read again: it may have seen half of it."""
+    """How many recipients were erased, as committed. If the count rises while a page is read, the page is read again: it may have seen half of an erasure."""
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
     return 0 if value is None else packed_decoder(PartitionRow).decode(value).erasures
 

@@ -184,21 +184,26 @@ def have_moved(
     """At the home of groups: the shards are to carry this out; `holders` are the new ones."""
     lost = {own: one for note in draft.noted(GroupsSoFar) for own, one in note.lost.items()}
     due = {
-        partition: _due(after.member(member_id), partition, lost.get(before.holders[partition]))
+        partition: _due(
+            after.member(member_id),
+            partition,
+            position_so_far(core, draft, name, partition).generation,
+            lost.get(before.holders[partition]),
+        )
         for partition, member_id in holders.items()
     }
     draft.note(GroupsSoFar).moving.update((name, partition) for partition in due)
     draft.applies.append(partial(_set_due, core, name, due))
 
 
-def _due(member: GroupMember | None, partition: int, lost: LostMember | None) -> DueMove:
+def _due(member: GroupMember | None, partition: int, generation: int, lost: LostMember | None) -> DueMove:
     if lost is None:
-        return DueMove(member)
+        return DueMove(member, generation)
     heard = lost.heard
     if heard is None:
-        return DueMove(member, lost.name)
+        return DueMove(member, generation, lost.name)
     running = tuple(own.sequence_number for own in heard.running if own.partition == partition)
-    return DueMove(member, lost.name, running, heard.at)
+    return DueMove(member, generation, lost.name, running, heard.at)
 
 
 def _set_due(core: Core, name: str, due: Mapping[int, DueMove]) -> None:
@@ -236,6 +241,7 @@ def _set_position(core: Core, name: str, partition: int, row: PositionRow) -> No
     known = core.memory(GroupMemory).groups.get(name)
     if known is not None:
         known.positions[partition] = row
+        core.memory(HomeMemory).settle(name, partition, row)
 
 
 def _set_membership(core: Core, name: str, moved: Moved, loose: list[int]) -> None:

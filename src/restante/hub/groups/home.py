@@ -6,9 +6,8 @@ version, and a partition is moved only from the generation that home knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from restante.calls.shards import LearnGroups, MovePartitions, ReadPositions
 from restante.errors import GroupUnknown, Unavailable
@@ -139,7 +138,10 @@ def _remember(core: Core, draft: RequestDraft, placed: PlacedPosition) -> None:
     if row is None or row.made_at != placed.row.made_at:
         return
     known = position_so_far(core, draft, placed.name, placed.partition)
-    if known != placed.row and known.generation <= placed.row.generation:
+    if known == placed.row:
+        settle = core.memory(HomeMemory).settle
+        draft.applies.append(partial(settle, placed.name, placed.partition, placed.row))
+    elif known.generation <= placed.row.generation:
         remember_position(core, draft, placed.name, placed.partition, placed.row)
 
 
@@ -191,36 +193,28 @@ def moving(core: Core, name: str) -> Procedure[None]:
     home = core.memory(HomeMemory)
     silent: set[int] = set()
     for _ in range(_TURNS_MAX):
-        due = core.do_between_commits(partial(_moves_due, core, name))
-        ours = {partition: one for partition, one in due.items() if partition not in silent}
+        made_at, due = core.do_between_commits(partial(_moves_due, core, name))
+        ours = {partition: move for partition, move in due.items() if partition not in silent}
         for partitions in _shards(core, tuple(ours)) if ours else ():
-            moves = tuple(ours[partition].sent for partition in partitions)
+            moves = tuple(ours[partition] for partition in partitions)
             try:
-                rows = yield Ask(partitions[0], MovePartitions(name, ours[partitions[0]].made_at, moves))
+                rows = yield Ask(partitions[0], MovePartitions(name, made_at, moves))
             except (Unavailable, GroupUnknown) as error:
                 silent.update(partitions)
                 if isinstance(error, GroupUnknown):
                     home.miss(partitions)
                 continue
-            core.commit(partial(_plan_moved, core, ours, rows))
+            core.commit(partial(_plan_moved, core, rows))
 
 
-class _Sent(NamedTuple):
-    """A move as it is asked for."""
-
-    due: DueMove
-    sent: PartitionMove
-    made_at: int
-
-
-def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
-    """The moves that are due, and the generations that they go from, as of one moment between two commits."""
+def _moves_due(core: Core, name: str) -> tuple[int, dict[int, PartitionMove]]:
+    """When the group was made, and its moves that are due with the generations that they go from, as of one moment between two commits."""
     memory = core.memory(GroupMemory)
     known, now = memory.groups.get(name), memory.monotonic()
     if known is None:
-        return {}
-    return {
-        partition: _Sent(move, _sent(partition, known.positions[partition], move, now), known.row.made_at)
+        return 0, {}
+    return known.row.made_at, {
+        partition: _sent(partition, known.positions[partition], move, now)
         for partition, move in core.memory(HomeMemory).due_in(name).items()
     }
 
@@ -231,23 +225,9 @@ def _sent(partition: int, row: PositionRow, move: DueMove, now: float) -> Partit
     return PartitionMove(partition, row.generation, member_id, member, move.lost, move.running, ago)
 
 
-def _plan_moved(core: Core, asked: Mapping[int, _Sent], rows: Sequence[PlacedPosition], draft: RequestDraft) -> None:
+def _plan_moved(core: Core, rows: Sequence[PlacedPosition], draft: RequestDraft) -> None:
     for placed in rows:
         _remember(core, draft, placed)
-        own = asked[placed.partition]
-        if _is_done(own.sent, placed.row):
-            draft.applies.append(partial(_settle_due, core, placed, own.due))
-
-
-def _is_done(move: PartitionMove, row: PositionRow) -> bool:
-    """Whether the shard has carried it out, now or before."""
-    return row.holder == move.member_id and (row.generation > move.generation or not move.member_id)
-
-
-def _settle_due(core: Core, placed: PlacedPosition, move: DueMove) -> None:
-    due, place = core.memory(HomeMemory).due, (placed.name, placed.partition)
-    if due.get(place) is move:
-        del due[place]
 
 
 # --- The thread -------------------------------------------------------------------------------------------------------

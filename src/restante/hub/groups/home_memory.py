@@ -10,7 +10,9 @@ from restante.errors import Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import gather_homes, load_groups
 from restante.model.groups.group import GROUPS_HOME, GroupRow
+from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import GroupMember
+from restante.model.groups.shares import NOBODY
 from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
 from restante.ports.store import StoreReader
@@ -21,6 +23,8 @@ class DueMove:
     """A partition is to be given to somebody, or to nobody, by the shard that has it."""
 
     member: GroupMember | None
+    generation: int
+    """The generation of the partition when this was decided."""
     lost: str = ""
     """The name of the member that had it, if that one did not leave."""
     running: tuple[int, ...] = ()
@@ -32,6 +36,12 @@ class DueMove:
         if earlier is None or self.lost or not earlier.lost:
             return self
         return replace(self, lost=earlier.lost, running=earlier.running, said_at=earlier.said_at)
+
+    def is_done(self, row: PositionRow) -> bool:
+        """Whether the shard whose position this is has carried the move out."""
+        if self.member is None:
+            return row.holder == NOBODY
+        return row.holder == self.member.member_id and row.generation > self.generation
 
 
 @dataclass(slots=True)
@@ -63,6 +73,16 @@ class HomeMemory:
         for partition, failure in missed.items():
             if self.unlearned.get(partition) == failure:
                 del self.unlearned[partition]
+
+    def settle(self, group: str, partition: int, row: PositionRow) -> None:
+        """A shard has this position now: a move that it has carried out is due no more.
+
+        It counts with whatever tells of the position first. A move that were still due once its new generation is known would be
+        asked for from that generation, and be carried out twice: the member would have been told a generation that is past.
+        """
+        move = self.due.get((group, partition))
+        if move is not None and move.is_done(row):
+            del self.due[group, partition]
 
     def due_in(self, group: str) -> dict[int, DueMove]:
         return {partition: move for (name, partition), move in tuple(self.due.items()) if name == group}

@@ -44,7 +44,7 @@ class Verdict(IntEnum):
     CONFLICT = 2
     ERASED = 3
     DAMAGED = 4
-    """The stored message of its fingerprint cannot be read: nobody knows what it is."""
+    """The stored message with its fingerprint cannot be read, so the two cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,9 @@ def rows_hidden_alone(source: StoreReader, partition_count: int) -> HiddenRows:
     named = _named_runs(source, partition_count)
     for partition in range(partition_count):
         if any(source.scan(partition, space, limit=1) for space in _UNDER_WAY):
-            raise Unavailable("Something is under way between the shards. Try again in a moment.")
+            raise Unavailable(
+                "A consignment or a batch over several shards is not finished yet. Try again in a moment."
+            )
         for space in _OF_SEVERAL:
             hidden.update(EntryKey(partition, space, key) for key, _ in source.scan(partition, space))
         hidden.update(_untidied(source, partition))

@@ -75,9 +75,9 @@ def _check_shape(outcome: WorkOutcome) -> None:
     if not 0 <= outcome.attempts < 2**31:
         raise InvalidRequest("attempts is a number, 0 or more.", field="attempts")
     if not done and (outcome.result is not None or outcome.location is not None):
-        raise InvalidRequest("Only what is done has a result or a location.", field="result")
+        raise InvalidRequest("Only an action that is done has a result or a location.", field="result")
     if outcome.state in (OutcomeState.FAILED, OutcomeState.POISONED) and outcome.problem is None:
-        raise InvalidRequest(f"What is {outcome.state.value} has a problem: say its code.", field="problem")
+        raise InvalidRequest(f"An action that is {outcome.state.value} has a problem: give its code.", field="problem")
     if outcome.problem is not None:
         _check_problem(outcome.problem)
 

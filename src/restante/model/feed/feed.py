@@ -44,7 +44,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("messages", pa.int64()),
 ]
 FEED_SCHEMA = pa.schema(_FIELDS)
-"""A row of the feed. What a kind of change does not tell is null."""
+"""A row of the feed. Columns that a kind of change does not have are null."""
 
 ALWAYS = ("sequence_number", "change")
 """The columns that come whatever is asked for."""

@@ -34,7 +34,7 @@ class FeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     """The visible sequence: the last number there is."""
     stream: memoryview | None = None
-    """The table as an Arrow stream, if that is made already; over the network nobody asks."""
+    """The table as an Arrow stream, if that is made already; not used over the network."""
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     """The `after` from which the feed goes on."""
     after: Callable[[int], str] | None = None
-    """The `after` of a page that begins behind so many of these rows; over the network nobody asks."""
+    """Gives the `after` of a page that begins after so many of these rows; not used over the network."""
 
 
 class ReaderStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class ReaderStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     reader: str
     lag: int
-    """How many numbers lie behind the positions that it has read."""
+    """How many numbers come after the positions up to which it has read."""
     changes: int
     """Rows given to it."""
     requests: int

@@ -229,4 +229,4 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], value: bytes) -> T:
     try:
         return decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataDamaged(f"What is kept of a job cannot be read: {error}. Run `restante doctor`.") from error
+        raise DataDamaged(f"The row of a job cannot be read: {error}. Run `restante doctor`.") from error

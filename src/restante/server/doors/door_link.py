@@ -115,7 +115,7 @@ class DoorLink:
     def _home(self, call: Call[Any]) -> int:
         """The shard that a call is about. What names nothing that can be goes to the first, which says so."""
         if isinstance(call, ShardCall):
-            raise InvalidRequest("Shards alone ask this of one another.")
+            raise InvalidRequest("Only the shards of a hub may make this call, to one another.")
         home = home_of_call(call, self.lines.partition_count)
         return 0 if home is None else self.lines.of_partition(home)
 

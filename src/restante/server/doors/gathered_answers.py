@@ -57,7 +57,7 @@ async def _values(
 ) -> list[T]:
     answers = await _asked(upstreams, exchange, path)
     if any(status != _OK for status, _ in answers):
-        raise Unavailable("A shard does not say how it is. Ask again.")
+        raise Unavailable("A shard does not report its health. Ask again.")
     return [json_decoder(kind).decode(body) for _, body in answers]
 
 
@@ -193,7 +193,7 @@ async def _metrics(upstreams: Sequence[Upstream], exchange: Exchange, doors: Seq
     """The counts of shards, and those of doors about requests: a shard is asked by doors alone."""
     answers = await _asked(upstreams, exchange)
     if any(status != _OK for status, _ in answers):
-        raise Unavailable("A shard does not tell its metrics. Ask again.")
+        raise Unavailable("A shard does not report its metrics. Ask again.")
     text = joined_metrics([*doors, *(_less(body, _OF_DOORS) for _, body in answers)])
     await exchange.answer(_OK, text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -96,7 +96,9 @@ def _calls(asked: _Body) -> AcknowledgeEach:
     if not asked.calls:
         return AcknowledgeEach((_call(asked),))
     if asked.items or asked.indices or asked.ranges:
-        raise InvalidRequest("calls stands alone: put what is beside it into a call of its own.", field="calls")
+        raise InvalidRequest(
+            "calls must be the only field: put the other items into a call of their own.", field="calls"
+        )
     return AcknowledgeEach([_call(one) for one in asked.calls])
 
 

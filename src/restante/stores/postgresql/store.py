@@ -121,7 +121,7 @@ class ShardStore(StoreReads):
     def require_owned(self) -> None:
         """The lease is that of the node, which may have let go of this shard alone."""
         if self._closed:
-            raise NotOwner("This shard was let go of. Ask its owner.")
+            raise NotOwner("This node no longer owns the shard. Ask its owner.")
         self._lease.require()
 
     def lease_seconds(self) -> float | None:

@@ -64,7 +64,7 @@ class FolderCut:
         with self._lock:
             self._require_open()
             if not self._released:
-                raise Unavailable("The backup was not agreed upon. Ask for another one.")
+                raise Unavailable("The shards did not agree on the moment of the backup. Ask for another one.")
             self._timer.cancel()
             self._closed, reserved = True, self._reserved.pop_all()
         try:
@@ -100,7 +100,7 @@ class FolderCut:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise Unavailable("The backup took too long to be agreed upon. Ask for another one.")
+            raise Unavailable("The shards took too long to agree on the moment of the backup. Ask for another one.")
 
     def _in_time(self, seconds: float) -> threading.Timer:
         timer = threading.Timer(seconds, self.close)
