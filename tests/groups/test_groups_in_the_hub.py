@@ -40,6 +40,7 @@ from restante.errors import (
     GroupUnknown,
     InvalidRequest,
     MemberUnknown,
+    NotOwner,
     PartitionUnknown,
     PositionAhead,
     PositionGone,
@@ -54,6 +55,7 @@ from restante.model.groups.group_answers import Assigned, ReadAfter, Running
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import GroupSettings
+from restante.stores.memory import MemoryStore
 from tests.groups.group_world import HANDOVER, HEARTBEAT, LEASE, PLACES, QUIET, GroupWorld, numbers, world_in
 from tests.waiting import wait_until
 
@@ -159,6 +161,19 @@ def test_a_group_that_nobody_made_is_unknown(world: GroupWorld, call: Any) -> No
 
 
 # --- Members and hand-over --------------------------------------------------------------------------------------------
+
+
+def test_a_hub_that_may_not_own_its_store_answers_no_heartbeat() -> None:
+    """Another one may have given the member's partitions away."""
+    world = GroupWorld(store := MemoryStore())
+    world.define()
+    joined = world.join("m")
+    store.owned = False
+    with pytest.raises(NotOwner):
+        world.beat(joined.member_id)
+    store.owned = True
+    assert world.beat(joined.member_id)
+    world.hub.close()
 
 
 def test_the_first_member_gets_all_and_the_second_half_after_the_release(world: GroupWorld) -> None:

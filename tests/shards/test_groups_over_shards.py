@@ -28,7 +28,7 @@ from restante.hub.engine.commit_request import Planned
 from restante.hub.groups.home import plan_heard, telling
 from restante.hub.groups.home_memory import HomeMemory
 from restante.hub.groups.members import end_leases, keep_shard
-from restante.hub.groups.memory import GroupMemory
+from restante.hub.groups.memory import GroupMemory, UntoldPosition
 from restante.model.groups.group import GroupFilter, GroupRow, Start, decode_group
 from restante.model.groups.group_answers import Assigned, ReadAfter
 from restante.model.publishing.message import Message
@@ -211,6 +211,26 @@ def test_a_release_reaches_home_however_late() -> None:
                 checkpoint(shards, own, 0, release=True)
         shards.lose = ()
         wait_until(lambda: len(beat(shards, second.member_id)) == PARTITIONS - len(kept), "what was released is given")
+
+
+def test_a_release_that_home_did_not_hear_of_is_none_of_a_later_generation() -> None:
+    """The partition went on meanwhile, and its new holder is told to give it up: it has not done so yet."""
+    with Shards(2) as shards:
+        define(shards)
+        first = shards.hubs[0].call(JoinGroup("g", "a"))
+        shards.hubs[0].call(JoinGroup("g", "b"))
+        kept = beat(shards, first.member_id)
+        given_up = next(
+            own for own in first.partitions if own.partition not in kept and own.partition > PARTITIONS // 2
+        )
+        core, before = shards.owner(given_up.partition).core, row(shards, given_up.partition)
+        untold = core.memory(GroupMemory).untold
+        untold["g", given_up.partition] = UntoldPosition(given_up.generation - 1, release=True)
+        assert keep_shard(core) == 1
+        assert (untold, row(shards, given_up.partition)) == ({}, before)
+        untold["g", given_up.partition] = UntoldPosition(given_up.generation, release=True)
+        assert keep_shard(core) == 1
+        assert row(shards, given_up.partition) != before
 
 
 def test_what_is_released_in_a_joint_report_goes_on_and_what_is_refused_there_does_not() -> None:

@@ -23,7 +23,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
 from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
-from restante.hub.groups.memory import GroupMemory
+from restante.hub.groups.memory import GroupMemory, UntoldPosition
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
@@ -49,7 +49,7 @@ def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken
 def tell_if_release(core: Core, call: ReportOutcomes) -> None:
     """After a report was taken: in a shard, what may be a release is the home of groups to decide."""
     if asks_home(core, call.release):
-        tell_home(core, call.group, call.partition, release=call.release)
+        tell_home(core, call.group, call.partition, UntoldPosition(call.generation, call.release))
 
 
 def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:

@@ -24,7 +24,7 @@ from restante.hub.groups.group_rows import (
     ring_group,
 )
 from restante.hub.groups.home import carrying_moves, knowing_holders
-from restante.hub.groups.memory import GroupMemory
+from restante.hub.groups.memory import GroupMemory, UntoldPosition
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.feed.feed_answers import FeedWish
@@ -42,7 +42,7 @@ _FIRST = FeedWish(columns=("sequence_number", "at"))
 def checkpointing(core: Core, call: WriteCheckpoint, _: Grant) -> Procedure[Checkpointed]:
     written = core.submit(checkpoint_request(core, call))
     if asks_home(core, call.release):
-        yield from _telling_of(core, call.group, call.partition, release=call.release)
+        yield from _telling_of(core, call.group, call.partition, UntoldPosition(call.generation, call.release))
     return written
 
 
@@ -86,36 +86,39 @@ def asks_home(core: Core, release: bool | None) -> bool:  # noqa: FBT001
     return core.shard is not None and release is not False
 
 
-def tell_home(core: Core, name: str, partition: int, *, release: bool | None) -> None:
+def tell_home(core: Core, name: str, partition: int, said: UntoldPosition) -> None:
     """After a commit in a shard. If home is silent, it is told later."""
-    run(core, _telling_of(core, name, partition, release=release))
+    run(core, _telling_of(core, name, partition, said))
 
 
-def _telling_of(core: Core, name: str, partition: int, *, release: bool | None) -> Procedure[None]:
-    core.memory(GroupMemory).untold[name, partition] = release
+def _telling_of(core: Core, name: str, partition: int, said: UntoldPosition) -> Procedure[None]:
+    core.memory(GroupMemory).untold[name, partition] = said
     yield from telling_home(core)
 
 
 def telling_home(core: Core) -> Procedure[int]:
-    """All that home has not heard; gives how much there was to tell."""
-    memory, told = core.memory(GroupMemory), 0
-    for (name, partition), release in tuple(memory.untold.items()):
+    """All that home has not heard; gives how much there was to tell. What was said of a partition meanwhile is still to be told."""
+    untold, told = core.memory(GroupMemory).untold, 0
+    for (name, partition), said in tuple(untold.items()):
         try:
-            yield from _telling_one(core, name, partition, release)
+            yield from _telling_one(core, name, partition, said)
         except GroupUnknown:
             pass  # It was deleted.
         except Unavailable:
-            memory.wake.set()
+            core.memory(GroupMemory).wake.set()
             continue
-        told += memory.untold.pop((name, partition), None) is not None
+        told += 1
+        if untold.get((name, partition)) is said:
+            untold.pop((name, partition), None)
     return told
 
 
-def _telling_one(core: Core, name: str, partition: int, release: bool | None) -> Procedure[None]:  # noqa: FBT001
+def _telling_one(core: Core, name: str, partition: int, said: UntoldPosition) -> Procedure[None]:
     known = core.memory(GroupMemory).groups.get(name)
     if known is not None:
-        placed = PlacedPosition(name, partition, known.positions[partition])
-        yield Ask(GROUPS_HOME, NotePosition(placed, release))
+        row = known.positions[partition]
+        release = said.release if row.generation == said.generation else False
+        yield Ask(GROUPS_HOME, NotePosition(PlacedPosition(name, partition, row), release))
 
 
 def noting_position(core: Core, call: NotePosition, _: Grant) -> Procedure[None]:
@@ -145,7 +148,7 @@ def resetting(core: Core, call: ResetPosition, _: Grant) -> Procedure[Checkpoint
     find = _finder(core, call)
     written = core.commit(partial(_plan_reset, core, name, call.partition, find))
     if core.shard is not None:
-        yield from _telling_of(core, name, call.partition, release=False)
+        yield from _telling_of(core, name, call.partition, UntoldPosition(written.generation, release=False))
     return written
 
 

@@ -147,6 +147,7 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
         before = memory.heard.get(member_id)
         memory.heard[member_id] = Heard(now, core.clock(), running, () if before is None else before.presumed)
         kept = _tell(core, known, member_id, now)
+    core.store.require_owned()
     return HeartbeatAnswer(partitions=tuple(kept), now=moment(core.clock()))
 
 

@@ -73,6 +73,14 @@ class Heard:
         return tuple(dict.fromkeys((*self.running, *self.presumed)))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UntoldPosition:
+    """A position that a shard wrote under a generation. As a release it counts for that generation alone."""
+
+    generation: int
+    release: bool | None
+
+
 @dataclass(slots=True)
 class GroupMemory:
     """The groups of one open hub."""
@@ -95,8 +103,8 @@ class GroupMemory:
     """Held while `heard` or `told` is changed."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when something may end earlier than was expected."""
-    untold: dict[tuple[str, int], bool | None] = field(default_factory=dict)
-    """The checkpoints and resets that the home of groups has not heard of, by group and partition, and which is a release; of a shard."""
+    untold: dict[tuple[str, int], UntoldPosition] = field(default_factory=dict)
+    """The checkpoints and resets of a shard that the home of groups has not heard of, by group and partition."""
 
     def at_work(self) -> tuple[Heard, ...]:
         """The work that members said last that they do, wherever they said it."""
