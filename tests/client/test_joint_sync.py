@@ -17,7 +17,8 @@ from restante.client.batches.joint_sync import JointCalls
 from restante.client.surface import sync
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
 
-SECONDS = 20.0
+SECONDS = 120.0
+"""Longer than a busy machine takes to start a thousand threads."""
 FULL = limits.ACKNOWLEDGE_REQUESTS_MAX
 
 

@@ -186,7 +186,7 @@ def test_a_waiting_peek_is_answered_as_soon_as_something_is_there(
     started = time.monotonic()
     wire.publish({"recipient": "ada", "data": 7})
     waiting.join()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15, "it was woken, not timed out"
     assert answers[0].json()["messages"][0]["data"] == 7
 
 

@@ -264,9 +264,7 @@ def test_a_node_paused_in_mid_transaction_holds_nobody_up(enter: Callable[..., P
     session.execute("UPDATE restante_shards SET commits = commits WHERE shard = 1")
     ada._lease._ending.set()  # it beats no more
     silence(bob, ada)
-    began = time.monotonic()
-    taken(bob, 1).close()
-    assert time.monotonic() - began < 1
+    taken(bob, 1).close()  # Whoever waited for the transaction to end would give up before the server ends it.
     with pytest.raises(psycopg.OperationalError):
         session.execute("COMMIT")
     store.close()
