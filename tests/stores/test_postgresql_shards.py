@@ -22,7 +22,7 @@ from tests.nodes.simulated_nodes import NodeTables
 from tests.postgresql_server import DoubtfulProxy, schema_address
 from tests.profiles import by_profile
 
-LEASE = 0.6
+LEASE = 1.0
 FIRSTS = (0, 2, 5)
 
 
@@ -73,8 +73,8 @@ def address(tmp_path: Path) -> str:
 def enter(address: str) -> Iterator[Callable[..., PostgresqlNode]]:
     nodes: list[PostgresqlNode] = []
 
-    def enter(name: str, at: str | None = None) -> PostgresqlNode:
-        nodes.append(PostgresqlNode.open(at or address, name, lease_seconds=LEASE))
+    def enter(name: str, at: str | None = None, lease: float = LEASE) -> PostgresqlNode:
+        nodes.append(PostgresqlNode.open(at or address, name, lease_seconds=lease))
         return nodes[-1]
 
     yield enter
@@ -108,7 +108,7 @@ def keys_in(store: Store, partition: int) -> list[bytes]:
 def test_a_session_is_made_ready_for_the_next_shard_and_one_that_was_cut_is_not_used(
     enter: Callable[..., PostgresqlNode], proxy: DoubtfulProxy
 ) -> None:
-    node = enter("a", proxy.address)
+    node = enter("a", proxy.address, lease=30.0)
     for _ in range(2):
         with node.look() as moment:
             assert moment.scan(0, Space.RUN) == []
