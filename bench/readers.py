@@ -84,7 +84,7 @@ def _follow(hub: Hub, expected: int, pipe: Connection) -> Seen:
     with hub.feed(after=ends(hub.partitions()), follow=True) as feed:
         pipe.send(None)
         for page in feed:
-            if not changes:
+            if page.table.num_rows and not changes:
                 pipe.send(None)
             changes += page.table.num_rows
             if changes >= expected:
@@ -97,7 +97,7 @@ def _catch_up(hub: Hub, _: int, pipe: Connection) -> Seen:
     pipe.send(None)
     while True:
         for page in hub.feed():
-            if not changes:
+            if page.table.num_rows and not changes:
                 pipe.send(None)
             changes += page.table.num_rows
             if pipe.poll():

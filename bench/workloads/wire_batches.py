@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bench.peers.valkey import Valkey
 
-AT_LEAST = {100: 1.5, 1_000: 3.0}
+AT_LEAST = {100: 1.0, 1_000: 3.0}
 """How many times faster than the best peer, by the items of a call."""
 DEPTHS = (1, 8)
 WHAT = "W7 100,000 items, calls of {size:,}, {depth}"

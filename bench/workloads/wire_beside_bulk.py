@@ -16,7 +16,7 @@ from bench.server import Server
 from bench.wire import BARE, OURS, WireBench
 
 WHAT = "small publishes beside bulk, p99"
-GOAL = Goal("≤ 50 ms", at_most=0.050, of_value=True)
+GOAL = Goal("≤ 15 ms", at_most=0.015, of_value=True)
 
 
 def run(bench: WireBench) -> Outcome:

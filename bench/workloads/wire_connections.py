@@ -13,7 +13,8 @@ from bench.sampling import Contender
 from bench.wire import BARE, WireBench, as_rates
 
 WHAT = "W5 64 connections"
-AT_LEAST = {"valkey": 1.5}
+CLIENTS, SOCKETS = "by the clients", "over bare sockets"
+AT_LEAST = {(CLIENTS, "postgresql"): 1.0, (SOCKETS, "nats"): 1.5, (SOCKETS, "valkey"): 0.35}
 
 
 def run(bench: WireBench) -> Outcome:
@@ -26,10 +27,10 @@ def run(bench: WireBench) -> Outcome:
         return Contender(name, prepare, lambda _: load.run().seconds)
 
     contest = as_rates(bench.load_contest(WHAT, Operation.CONNECTIONS, contender), count)
-    outcome = contest.outcome(lambda *compared: _line("by the clients", *compared), but=BARE)
-    outcome.lines += contest.outcome(lambda *compared: _line("over bare sockets", *compared), only=BARE).lines
+    outcome = contest.outcome(lambda *compared: _line(CLIENTS, *compared), but=BARE)
+    outcome.lines += contest.outcome(lambda *compared: _line(SOCKETS, *compared), only=BARE).lines
     return outcome
 
 
 def _line(how: str, ours: Figure, theirs: Figure, peer: str) -> Line:
-    return faster(f"{WHAT}, {how}", ours, theirs, at_least=AT_LEAST.get(peer), of=peer)
+    return faster(f"{WHAT}, {how}", ours, theirs, at_least=AT_LEAST.get((how, peer)), of=peer)

@@ -9,7 +9,7 @@ from bench.peer import Operation
 from bench.wire import WireBench
 
 WHAT = "W2 publish 50,000 to 5,000"
-AT_LEAST = {"postgresql": 4.0}
+AT_LEAST = {"postgresql": 5.0}
 
 
 def run(bench: WireBench) -> Outcome:
