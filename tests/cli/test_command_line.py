@@ -127,7 +127,7 @@ def documented(command: tuple[str, ...]) -> str:
 def test_the_reference_has_every_command_and_option(command: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     heading = f"## `restante {command[0]}`\n"
-    shared = page.partition("## What they share\n")[2].partition("\n## ")[0]
+    shared = page.partition("## Exit codes and common options\n")[2].partition("\n## ")[0]
     section = page.partition(heading)[2].partition("\n## ")[0]
     assert f"`restante {' '.join(command)}" in section + heading
     shown = help_of(command, 120)

@@ -147,12 +147,10 @@ def test_a_stage_that_is_called_off_leaves_its_attempt_in_doubt(opens: Opens) ->
 
     async def story(hub: asynchronous.Hub) -> None:
         consignment = await hub.consignment("night")
-        staging = asyncio.create_task(consignment.stage("w", 0, table))
-        while not (await consignment.status()).staged_messages:
-            assert not staging.done()
-        staging.cancel()
+        staging = asyncio.create_task(consignment.stage("w", 0, table, progress=lambda _: staging.cancel()))
         with pytest.raises(asyncio.CancelledError):
             await staging
+        assert 0 < (await consignment.status()).staged_messages
         with pytest.raises(errors.InvalidOperation):
             await consignment.commit()
         assert await consignment.stage("w", 0, table) == 100_000

@@ -122,7 +122,7 @@ def test_a_send_in_parcels_that_fails_says_what_is_stored(either: sync.Hub) -> N
 @pytest.mark.usefixtures("small_bodies")
 def test_a_batch_or_a_partition_needs_parcels(either: sync.Hub) -> None:
     with either.batches.open("k") as batch:
-        with pytest.raises(InvalidRequest, match="with a batch it cannot be delivered at one moment"):
+        with pytest.raises(InvalidRequest, match="with a batch they cannot be delivered at one moment"):
             either.send(table(), batch=batch)
         assert either.send(table(), batch=batch, parcels=True).accepted == ROWS
     assert batch.status().items == ROWS
