@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from restante import limits
 from restante.calls.batches import (
     AcknowledgeEach,
     AcknowledgeItems,
@@ -18,7 +17,6 @@ from restante.calls.batches import (
     SealBatch,
     WaitForBatch,
 )
-from restante.errors import InvalidRequest
 from restante.hub.batches import batch_upkeep, batches, part_calls
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batches import check_id
@@ -27,7 +25,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import Acknowledged, BatchStatus, ItemGroups, Reaped, Sealed
-from restante.model.batches.items import named
+from restante.model.batches.items import check_calls, named
 
 
 def add_items(core: Core, call: AddItems, caller: Grant) -> ItemGroups:
@@ -52,8 +50,7 @@ def acknowledge_each(core: Core, call: AcknowledgeEach, caller: Grant) -> tuple[
 
 def acknowledgements(call: AcknowledgeEach, caller: Grant) -> Sequence[Acknowledge]:
     """The requests of several calls, to be submitted."""
-    if len(call.calls) > limits.ACKNOWLEDGED_CALLS_MAX:
-        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_CALLS_MAX:,} calls at once, not {len(call.calls):,}.")
+    check_calls(call.calls)
     return [_request(each, caller) for each in call.calls]
 
 

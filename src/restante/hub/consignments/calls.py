@@ -22,26 +22,21 @@ from restante.calls.shards import (
     PrepareConsignment,
     StagePart,
 )
-from restante.errors import InvalidRequest
-from restante.hub.action_rows.accepted_rows import action_rows_of
 from restante.hub.consignments import commit_consignment, consignments, prepared, rounds, stage
 from restante.hub.consignments.consignments import check_id
 from restante.hub.consignments.doubts import list_rounds
+from restante.hub.consignments.stageable import check_stageable
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
-from restante.hub.publishing.delayed import refuse_combined
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
 from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
-from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish
-from restante.model.publishing.message import ACTION_KIND
-from restante.model.sources.source import refuse_positions
 
 
 class ConsignmentTotals(NamedTuple):
@@ -60,14 +55,7 @@ def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     columns = sent_columns(core, call.sent, caller)
-    refuse_positions(columns)
-    if are_delayed(columns, core.clock()):
-        raise refuse_combined("a consignment")
-    if len(action_rows_of(columns)):
-        raise InvalidRequest(
-            f"A message of the kind {ACTION_KIND} is something to be done, and cannot be staged: send it with POST /v1/actions.",
-            field="kind",
-        )
+    check_stageable(columns, core.clock())
     if core.shard is not None:
         return rounds.stage_here(core, call, digests_of_columns(columns, core.deed.key).whole, caller)
     return stage.stage(core, check_id(call.consignment_id), columns, name, caller)

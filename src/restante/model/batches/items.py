@@ -82,6 +82,12 @@ class Named:
 Indices = ItemIndices | IndexColumn
 
 
+def check_calls(calls: Sequence[object]) -> None:
+    """Refuse too many calls in one request."""
+    if len(calls) > limits.ACKNOWLEDGED_CALLS_MAX:
+        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_CALLS_MAX:,} calls at once, not {len(calls):,}.")
+
+
 def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Sequence[Indices] = ()) -> Named:
     """The items that the ids, indices and ranges of a call name; `InvalidItem` if one of them is none."""
     _check_bounds(items, ranges, indices)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
 from restante.cluster.shard_lines import ShardLines
 from restante.model.access.access import Grant
-from restante.model.batches.batch_answers import Acknowledged, ItemIndices, ItemRange
-from restante.model.batches.items import IndexColumn, named
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, ItemIndices, ItemRange
+from restante.model.batches.items import IndexColumn, check_calls, named
 
 _BATCH_CHARACTERS = 36
 
 
 async def acknowledge_each(lines: ShardLines, call: AcknowledgeEach, caller: Grant) -> tuple[Acknowledged, ...]:
+    check_calls(call.calls)
     for one in call.calls:
         named(one.items, one.ranges, one.indices)
     return tuple(await asyncio.gather(*(_acknowledge(lines, one, caller) for one in call.calls)))
@@ -34,7 +36,7 @@ async def _acknowledge(lines: ShardLines, call: AcknowledgeItems, caller: Grant)
         return answers[0]
     return Acknowledged(
         acknowledged=sum(answer.acknowledged for answer in answers),
-        complete=tuple(batch for answer in answers for batch in answer.complete),
+        complete=_as_named(call, [batch for answer in answers for batch in answer.complete]),
         unknown=_as_sent(call, [one for answer in answers for one in answer.unknown]),
     )
 
@@ -70,7 +72,25 @@ def _plain(one: ItemIndices | IndexColumn) -> ItemIndices:
     return ItemIndices(group=one.group, indices=np.asarray(one.indices).tolist())
 
 
+def _as_named(call: AcknowledgeItems, complete: Sequence[CompleteBatch]) -> tuple[CompleteBatch, ...]:
+    """In the order in which the batches are first named."""
+    if len(complete) < 2:
+        return tuple(complete)
+    groups = (one.group for one in (*call.indices, *call.ranges))
+    batches = {text[:_BATCH_CHARACTERS].lower(): None for text in chain(call.items, groups)}
+    places = {batch: place for place, batch in enumerate(batches)}
+    return tuple(sorted(complete, key=lambda one: places[one.id]))
+
+
 def _as_sent(call: AcknowledgeItems, unknown: Sequence[str | ItemRange]) -> tuple[str | ItemRange, ...]:
-    """In the order in which they were sent, as far as they were named one by one."""
-    place = {item: index for index, item in enumerate(call.items)}
-    return tuple(sorted(unknown, key=lambda one: place.get(one, len(place)) if isinstance(one, str) else len(place)))
+    """In the order in which they were sent: items, indices, ranges."""
+    items = {item: place for place, item in reversed([*enumerate(call.items)])}
+    indices = {one.group: place for place, one in reversed([*enumerate(call.indices)])}
+    ranges = {one.group: place for place, one in reversed([*enumerate(call.ranges)])}
+
+    def place(one: str | ItemRange) -> tuple[int, int]:
+        if isinstance(one, ItemRange):
+            return 2, ranges[one.group]
+        return (0, items[one]) if one in items else (1, indices[one.rpartition(":")[0]])
+
+    return tuple(sorted(unknown, key=place)) if unknown else ()

@@ -38,7 +38,9 @@ from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.batches.items import id_of_request
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.few_or_many import Few
+from restante.model.mailboxes.list_pages import page_size
+from restante.model.publishing.few_or_many import Few, Many
+from restante.model.publishing.refusals import Flawed
 from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.uuid_text import made_ids
 from restante.ports.backplane import Backplane
@@ -106,6 +108,9 @@ class DoorLink:
         if own is not None:
             answer: Answer = await own(self, call)
             return answer
+        limit = getattr(call, "limit", None)
+        if limit is not None:
+            page_size(limit)  # A limit that no call may have could not be carried to be refused.
         gathered = GATHERED.get(type(call))
         if gathered is not None:
             found: Answer = await gathered(self.lines, call, self.caller)
@@ -143,8 +148,11 @@ async def _publish(link: DoorLink, call: Publish) -> Receipt:
 
 async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Receipt:
     """All of it is for one partition. Recipients of other shards are misplaced: their owner is no way out."""
+    shard = link.lines.of_partition(partition)
+    if isinstance(call.sent, Many) and isinstance(call.sent.content, Flawed):
+        await _cut(link, link.cut.check_parcel, call, partition)
     try:
-        return await link.lines.call(link.lines.of_partition(partition), call, link.caller)
+        return await link.lines.call(shard, call, link.caller)
     except NotOwner:
         await _cut(link, link.cut.check_parcel, call, partition)
         raise

@@ -30,7 +30,7 @@ from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, RestanteError, SourceUnknown
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import RefusedPage
-from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
+from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped, RecipientProgress
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.list_pages import page_size, page_token
@@ -42,7 +42,7 @@ from restante.server.doors.group_parts import define_group, list_groups, read_gr
 
 T = TypeVar("T")
 _NO_MORE = "-"
-_LATE = datetime.max.replace(tzinfo=UTC)
+_EARLY = datetime.min.replace(tzinfo=UTC)
 Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
 
 
@@ -74,7 +74,7 @@ def _places(token: str | None, count: int) -> list[int]:
         return [0] * count
     parts = token.split(".")
     if len(parts) != count or not all(part.isascii() and part.isdecimal() and len(part) <= 18 for part in parts):
-        raise InvalidRequest(f"after must be the next of an earlier page, not {token[:64]!r}.")
+        raise _wrong(token)
     return [int(part) for part in parts]
 
 
@@ -116,15 +116,30 @@ async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> Pro
     """Shard by shard: the token says which, and how far. The slowest are those of all shards."""
     if call.slowest:
         return await _slowest(lines, call, caller)
-    first, _, rest = (call.after or "0:").partition(":")
-    shard = int(first) if first.isascii() and first.isdecimal() and len(first) < 6 else len(lines.lines)
-    if shard >= len(lines.lines):
-        raise InvalidRequest(f"after must be the next of an earlier page, not {(call.after or '')[:64]!r}.")
-    page = await lines.call(shard, msgspec.structs.replace(call, after=rest or None), caller)
-    following = f"{shard}:{page.next}" if page.next is not None else None
-    if following is None and shard + 1 < len(lines.lines):
-        following = f"{shard + 1}:"
-    return ProgressPage(recipients=page.recipients, next=following)
+    size, found = page_size(call.limit), list[RecipientProgress]()
+    shard, rest = _shard_place("0:" if call.after is None else call.after, len(lines.lines))
+    for number in range(shard, len(lines.lines)):
+        left = size - len(found)  # None: one more is asked for, which shows whether there is a next page.
+        page = await lines.call(number, msgspec.structs.replace(call, after=rest or None, limit=left or 1), caller)
+        if not left and page.recipients:
+            return ProgressPage(recipients=tuple(found), next=f"{number}:{rest}")
+        found += page.recipients
+        if page.next is not None:
+            return ProgressPage(recipients=tuple(found), next=f"{number}:{page.next}")
+        rest = ""
+    return ProgressPage(recipients=tuple(found), next=None)
+
+
+def _shard_place(token: str, count: int) -> tuple[int, str]:
+    """The shard in which a page goes on, and how far it is there."""
+    first, _, rest = token.partition(":")
+    if not (first.isascii() and first.isdecimal() and len(first) < 6 and int(first) < count):
+        raise _wrong(token)
+    return int(first), rest
+
+
+def _wrong(token: str) -> InvalidRequest:
+    return InvalidRequest(f"after must be the `next` of the page before, not {token[:64]!r}.", parameter="after")
 
 
 async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -> RefusedPage:
@@ -148,8 +163,8 @@ async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> Prog
         return await lines.call(shard, msgspec.structs.replace(call, after=places[shard] or None, limit=limit), caller)
 
     pages = await asyncio.gather(*(asked(shard, size) for shard in range(len(places))))
-    entries = [(own, shard) for shard, page in enumerate(pages) for own in page.recipients]
-    chosen = sorted(entries, key=lambda entry: (entry[0].oldest_waiting or _LATE, entry[0].recipient))[:size]
+    entries = [[(own, shard) for own in page.recipients] for shard, page in enumerate(pages)]
+    chosen = list(islice(heapq.merge(*entries, key=_slowness), size))
     taken = Counter(shard for _, shard in chosen)
 
     async def place_after(shard: int, page: ProgressPage) -> str:
@@ -164,10 +179,15 @@ async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> Prog
     return ProgressPage(recipients=tuple(own for own, _ in chosen), next=following)
 
 
+def _slowness(entry: tuple[RecipientProgress, int]) -> tuple[datetime, str]:
+    """The place of an entry among those of other shards: who has only duplicates waits for what was stored before the batch."""
+    return entry[0].oldest_waiting or _EARLY, entry[0].recipient
+
+
 def _slow_places(token: str | None, count: int) -> list[str]:
     places = [""] * count if token is None else token.split(".")
     if len(places) != count or not all(part in ("", _NO_MORE) or part.isdecimal() for part in places):
-        raise InvalidRequest(f"after must be the next of an earlier page, not {(token or '')[:64]!r}.")
+        raise _wrong(token or "")
     return places
 
 

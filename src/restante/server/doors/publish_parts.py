@@ -30,6 +30,7 @@ from restante.errors import (
     PartlyStored,
     RestanteError,
 )
+from restante.hub.consignments.stageable import check_stageable
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins, foreign
 from restante.model.mailboxes.answers import Receipt
@@ -45,7 +46,7 @@ from restante.model.shards.ranges import shard_of
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import MADE_ID
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
-from restante.server.doors.refused_parts import FlawedSend, JudgedPart
+from restante.server.doors.refused_parts import FlawedSend, JudgedPart, check_together
 from restante.settings import Settings
 from restante.wire.media import ARROW
 from restante.wire.publish import columns_stream
@@ -151,6 +152,7 @@ class PublishCut:
     def columns(self, call: Publish, caller: Grant) -> Parts:
         """The parts of any publish; all that is wrong with it is raised."""
         columns = self._right(call.sent, caller)
+        check_together(call, columns, _now_us())
         missing = columns.made_id
         random = os.urandom(int(missing.sum()) * RANDOM_BYTES_PER_ID)
         columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
@@ -161,6 +163,7 @@ class PublishCut:
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
         columns = self._right(call.sent, caller)
+        check_stageable(columns, _now_us())
         digest = digests_of_columns(columns, self._key).whole
         return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
 
@@ -225,6 +228,10 @@ class PublishCut:
         if isinstance(content, Sequence):
             return intake.from_messages(_messages(content), **rules)  # type: ignore[arg-type]
         return intake.from_arrow(content, **rules)  # type: ignore[arg-type]
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1_000
 
 
 def _messages(content: Sequence[object]) -> Sequence[Message]:
@@ -292,7 +299,7 @@ def _failure(
         return _partly(len(known), stored, made)
     _, gravest = min(refused, key=lambda one: _rank(one[1]))
     if isinstance(gravest, FaultyMessages):
-        gravest = in_the_body(refused)
+        gravest = _of_their_shards(in_the_body(refused))
     gravest.details["partitions"] = msgspec.to_builtins(stored.partitions)
     return gravest
 
@@ -308,7 +315,11 @@ def in_the_body(refused: Sequence[tuple[ShardPart, RestanteError]]) -> FaultyMes
     for part, error in refused:
         if isinstance(error, FaultyMessages):
             faults += [msgspec.structs.replace(fault, index=part.rows[fault.index]) for fault in error.faults]
-    whole = refusal(sorted(faults, key=lambda fault: fault.index))
+    return refusal(sorted(faults, key=lambda fault: fault.index))
+
+
+def _of_their_shards(whole: FaultyMessages) -> FaultyMessages:
+    """The refusal of some parts of a send, of which others may be stored."""
     whole.args = (whole.message.replace(", so none was;", ", so none was of their shards;"),)
     whole.message = str(whole.args[0])
     return whole

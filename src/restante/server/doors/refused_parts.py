@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 import msgspec
 
+from restante.calls.publishing import Publish
 from restante.calls.shards import JudgeMessages
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import Fault, FaultyMessages
+from restante.hub.publishing.delayed import refuse_combined
+from restante.model.publishing.delay import are_delayed, size_faults
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import misplaced
+from restante.model.sources.source import positions_of, refuse_positions
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +37,22 @@ class JudgedPart:
     shard: int
     call: JudgeMessages
     rows: Sequence[int]
+
+
+def check_together(call: Publish, columns: MessageColumns, now: int) -> None:
+    """Raise what is wrong with a send as a whole. A shard would refuse its own part, and the others store theirs."""
+    delayed = are_delayed(columns, now)
+    if call.source is not None:
+        if delayed:
+            raise refuse_combined("a source")
+        positions_of(columns)
+        return
+    refuse_positions(columns)
+    if delayed and call.batch is not None:
+        raise refuse_combined("a batch")
+    faults = size_faults(columns) if delayed else []
+    if faults:
+        raise FlawedSend(columns, faults)
 
 
 async def whole_refusal(lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart]) -> FaultyMessages:

@@ -52,7 +52,8 @@ async def partition(desk: Desk, exchange: Exchange) -> None:
     found = await desk.link.call(ListPartitions())
     status = next((own for own in found if own.partition == number), None)
     if status is None:
-        raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {found[-1].partition}.")
+        last = (await desk.link.call(ReadNodes())).partition_count - 1
+        raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {last}.")
     await exchange.json(200, _shown(status, desk.url))
 
 
