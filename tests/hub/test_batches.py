@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -234,6 +235,20 @@ def test_acknowledging_again_keeps_a_batch_alive(reopen: Opener, clock: FakeCloc
     assert hub.call(AcknowledgeItems(_ids(batch, "0", 0))).acknowledged == 0
     clock.advance(1.9 * _HOUR)
     assert hub.call(ReapBatches()).batches == ()
+
+
+@pytest.mark.parametrize("counting", list(Counting))
+def test_acknowledging_keeps_a_batch_alive_however_short_the_retention(clock: FakeClock, counting: Counting) -> None:
+    settings = msgspec.structs.replace(_QUIET, open_batch_retention_seconds=8)
+    with closing(open_hub(None, settings=settings, clock=clock, store=MemoryStore())) as hub:
+        batch = hub.call(OpenBatch(counting=counting)).id
+        hub.call(AddItems(batch, 9))
+        for _ in range(4):
+            clock.advance(5)
+            hub.call(AcknowledgeItems(_ids(batch, "0", 0)))
+        assert hub.call(ReapBatches()).batches == ()
+        clock.advance(8)
+        assert [gone.id for gone in hub.call(ReapBatches()).batches] == [batch]
 
 
 def test_nothing_but_its_id_is_left_of_a_deleted_batch_and_not_for_ever(reopen: Opener, clock: FakeClock) -> None:

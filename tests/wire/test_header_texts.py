@@ -31,3 +31,10 @@ def test_a_list_is_cut_after_a_whole_text() -> None:
     assert split_texts("...") == ((), False)
     assert split_texts("") == ((), True)
     assert split_texts("%2E%2E%2E") == (("...",), True)
+
+
+def test_a_list_that_just_fits_is_not_cut() -> None:
+    names = ["a" * 255, "b" * 255, "c" * 255, "d" * 256]
+    assert len(joined_texts(names)) == HEADER_TEXTS_BYTES_MAX
+    assert split_texts(joined_texts(names)) == (tuple(names), True)
+    assert split_texts(joined_texts([*names, "e"])) == (tuple(names[:3]), False)

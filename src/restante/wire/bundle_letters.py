@@ -19,16 +19,16 @@ _CUT = "..."
 
 
 def joined_texts(texts: Iterable[str]) -> str:
-    """The texts, or the first of them and the sign that there are more."""
+    """The texts, or as many of the first as fit before the sign that there are more."""
     kept: list[str] = []
-    size = 0
+    size, before_sign = -1, 0
     for text in texts:
-        quoted = _quoted(text)
-        size += len(quoted) + 1
-        if size > HEADER_TEXTS_BYTES_MAX - len(_CUT):
-            # Room for the sign is kept free, also if this is the last text: it need not be known.
-            return ",".join([*kept, _CUT])
-        kept.append(quoted)
+        kept.append(_quoted(text))
+        size += len(kept[-1]) + 1
+        if size > HEADER_TEXTS_BYTES_MAX:
+            return ",".join([*kept[:before_sign], _CUT])
+        if size + 1 + len(_CUT) <= HEADER_TEXTS_BYTES_MAX:
+            before_sign = len(kept)
     return ",".join(kept)
 
 

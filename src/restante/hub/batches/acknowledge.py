@@ -34,7 +34,9 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""How often a batch is noted to be in use by calls that acknowledge what was acknowledged before."""
+"""How often a batch is noted to be in use by calls that set no bit of it: all of estimated ones, repeated ones of others."""
+_ACTIVITY_SHARE = 10
+"""More often, if batches are kept for less than so many times that: activity counts to a tenth of the retention."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):
@@ -156,12 +158,17 @@ def _plan_batch(core: Core, draft: RequestDraft, batch_id: bytes, shares: Sequen
                 share.request.estimated[batch_id] = own.named
     elif not row.completed_at:
         row = _acknowledge(core, draft, items, row, shares, known)
-    if core.clock() - counts.active_at > _ACTIVITY_EVERY:
+    if core.clock() - counts.active_at > _activity_every(core):
         count(core, draft, home, batch_id, Counts())
     if row.completed_at:
         done = CompleteBatch(id=uuid_text(batch_id), key=row.key)
         for share in shares:
             share.request.complete.append(done)
+
+
+def _activity_every(core: Core) -> int:
+    kept = min(core.settings.open_batch_retention_seconds, core.settings.sealed_batch_retention_seconds)
+    return min(_ACTIVITY_EVERY, round(kept * 1_000_000) // _ACTIVITY_SHARE)
 
 
 def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:

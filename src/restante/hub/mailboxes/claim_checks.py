@@ -1,7 +1,7 @@
 """Content by claim check: the origin is asked for it, once it has delivered it is kept with the bundle.
 
-The bundle is open before the origin is asked. If the origin fails, or takes too long, the bundle stays open and the
-next peek asks again, under the same request id.
+The bundle is open before the origin is asked. Peeks that come while it is being asked wait for its answer. If the origin
+fails, or takes too long, the bundle stays open and the next peek asks again, under the same request id.
 """
 
 from __future__ import annotations
@@ -38,12 +38,23 @@ class ContentRow(msgspec.Struct, frozen=True, array_like=True):
 def content_of(core: Core, address: MailboxAddress, bundle: OpenedBundle) -> Content:
     """The content of a claim-check bundle, kept or asked for."""
     key = bundle_key(address.hash, address.recipient, bundle.bundle_id)
-    value = core.store.get(address.partition, Space.CONTENT, key)
-    if value is not None:
-        return _read(core, address.partition, packed_decoder(ContentRow).decode(value))
+    questions = core.memory(Origins).questions
+    return _kept(core, address, key) or questions.once(key, lambda: _fetch(core, address, bundle, key))
+
+
+def _fetch(core: Core, address: MailboxAddress, bundle: OpenedBundle, key: bytes) -> Content:
+    """Ask for the content and keep it, unless it has been kept since the caller looked."""
+    kept = _kept(core, address, key)
+    if kept is not None:
+        return kept
     content = _ask(core, address, bundle, key)
     core.commit(lambda draft: _keep(draft, address, key, content))
     return content
+
+
+def _kept(core: Core, address: MailboxAddress, key: bytes) -> Content | None:
+    value = core.store.get(address.partition, Space.CONTENT, key)
+    return None if value is None else _read(core, address.partition, packed_decoder(ContentRow).decode(value))
 
 
 def _read(core: Core, partition: int, row: ContentRow) -> Content:
@@ -57,6 +68,9 @@ def _read(core: Core, partition: int, row: ContentRow) -> Content:
 
 
 def _keep(draft: RequestDraft, address: MailboxAddress, key: bytes, content: Content) -> None:
+    """Keep the content with its bundle, if that is still there: it goes while it is asked for when its recipient is erased."""
+    if draft.get(address.partition, Space.BUNDLE, key) is None:
+        return
     if draft.get(address.partition, Space.CONTENT, key) is not None:
         return
     size = limits.BLOB_BYTES_MAX

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from restante import limits
 from restante.hub.engine.core import Core
+from restante.hub.mailboxes.content_questions import ContentQuestions
 from restante.ports.content import OriginPort
 
 
@@ -20,6 +21,7 @@ class Origins:
     outbox_waits: threading.Event = field(default_factory=threading.Event)
     """Set while the outbox may hold bundles whose origins are to be told."""
 
+    questions: ContentQuestions = field(default_factory=ContentQuestions)
     calls: int = 0
     """Calls to origins so far, for content or to tell of a dequeued bundle; and how many failed."""
     calls_failed: int = 0
