@@ -319,3 +319,19 @@ async def _run_all(hub: asynchronous.Hub, name: str, total: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (await group.status()).members == ()
+
+
+def test_a_group_that_is_closed_while_its_member_joins_runs_no_further(
+    hub: sync.Hub, name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A close that came before the member was there was forgotten, and the program waited for ever."""
+
+    async def story() -> None:
+        async with aio(hub, request, tmp_path) as opened:
+            group = opened.group(name)
+            running = asyncio.create_task(group.run(lambda _: None))
+            await asyncio.sleep(0)  # It has asked to join.
+            await group.close()
+            await asyncio.wait_for(running, 60)
+
+    asyncio.run(story())

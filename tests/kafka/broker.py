@@ -61,7 +61,9 @@ class Broker:
     def start(self) -> None:
         if not (self.folder / "data").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)).wait(120)
+            self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._settings)).wait(
+                120
+            )
         self._process = self._run("kafka.Kafka", str(self._settings))
         self._wait()
 

@@ -53,7 +53,7 @@ def test_a_file_with_several_topics(broker: Broker, served: ServedHub, hub: Hub,
     assert [len(hub.recipient(name).history().messages) for name in "ab"] == [1, 1]
     file.write_text("[[in]]\ntopic = 5\n")
     mixed = bridge(served, broker, "in", "--file", str(file), "--kind", "x")
-    assert (mixed.returncode, "With a file" in mixed.stderr) == (2, True), mixed
+    assert (mixed.returncode, "With --file" in mixed.stderr) == (2, True), mixed
     wrong = bridge(served, broker, "in", "--file", str(file))
     assert (wrong.returncode, "invalid_settings" in wrong.stderr) == (1, True), wrong
 

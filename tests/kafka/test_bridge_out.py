@@ -88,6 +88,15 @@ def test_processes_share_partitions_of_the_hub(broker: Broker, hub: Hub) -> None
     assert by_recipient(broker, topic) == expected(500)
 
 
+def test_a_bridge_that_is_stopped_before_it_is_a_member_ends(broker: Broker, hub: Hub) -> None:
+    bridge = BridgeOut(hub, OutWish(topic=broker.topic("early", partitions=1), brokers=broker.address))
+    bridge.stop()
+    running = threading.Thread(target=bridge.run, daemon=True)
+    running.start()
+    running.join(120)
+    assert not running.is_alive()
+
+
 def test_a_zombie_that_comes_late_writes_nothing(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("zombie", partitions=1)
     fill(hub, 0, 50)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Mapping
+from itertools import count
 from types import ModuleType
 from typing import Any
 
 from restante.errors import ExtraMissing, InvalidRequest, Unavailable
+from restante.model.back_off import back_off
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
 _OURS = {
@@ -76,6 +79,24 @@ def topic_partitions(client: Any, topic: str, seconds: float = 15) -> tuple[int,
     if found.error is not None:
         raise InvalidRequest(f"Kafka has no topic {topic!r}: {found.error.str()}. Create it.", topic=topic)
     return tuple(sorted(found.partitions))
+
+
+def partition_reach(consumer: Any, place: Any, seconds: float = 15) -> tuple[int, int]:  # noqa: ANN401 - untyped library
+    """The first offset of a topic partition and the one after its last. A partition that has no leader yet is asked again."""
+    library: Any = kafka_library()
+    leaderless = library.KafkaError.LEADER_NOT_AVAILABLE, library.KafkaError.NOT_LEADER_FOR_PARTITION
+    deadline = time.monotonic() + seconds
+    for attempt in count(1):
+        try:
+            first, end = consumer.get_watermark_offsets(place, timeout=seconds)
+        except library.KafkaException as error:
+            pause = back_off(attempt, first=0.1, longest=1)
+            if error.args[0].code() not in leaderless or time.monotonic() + pause > deadline:
+                raise
+            time.sleep(pause)
+        else:
+            return first, end
+    raise AssertionError("the last attempt returns or raises")
 
 
 def unavailable(error: Exception) -> Unavailable:

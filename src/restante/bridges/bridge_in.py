@@ -17,7 +17,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.backplanes.kafka_library import (
+    kafka_library,
+    kafka_settings,
+    partition_reach,
+    topic_partitions,
+    unavailable,
+)
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.in_messages import MappedRecords, RecordMapper
 from restante.bridges.in_rules import InRule, check_rules
@@ -335,7 +341,7 @@ class BridgeIn:
             known = self._hub.sources.get(source).position
         except SourceUnknown:
             return
-        _, end = self._consumer.get_watermark_offsets(own, timeout=15)
+        _, end = partition_reach(self._consumer, own)
         if known is not None and known >= end:
             raise InvalidOperation(
                 f"The hub has stored the source {source!r} up to {known}, but the topic ends before {end}: it was deleted "

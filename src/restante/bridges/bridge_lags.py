@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.backplanes.kafka_library import (
+    kafka_library,
+    kafka_settings,
+    partition_reach,
+    topic_partitions,
+    unavailable,
+)
 from restante.client.surface.surface import Hub
 from restante.errors import SourceUnknown
 
@@ -37,7 +43,7 @@ def topic_lags(
     try:
         places = [library.TopicPartition(topic, number) for number in topic_partitions(consumer, topic)]
         committed = consumer.committed(places, timeout=_WAIT_SECONDS)
-        ends = [consumer.get_watermark_offsets(place, timeout=_WAIT_SECONDS) for place in places]
+        ends = [partition_reach(consumer, place, _WAIT_SECONDS) for place in places]
     except library.KafkaException as error:
         raise unavailable(error) from error
     finally:

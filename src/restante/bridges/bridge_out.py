@@ -24,7 +24,7 @@ from restante.bridges.out_forms import chosen_rows, encoder
 from restante.bridges.out_producers import OutGroup, OutPlace, OutProducer, out_producer
 from restante.bridges.out_records import OutRecords
 from restante.client.surface.surface import Group, Hub, SharedPage
-from restante.errors import InvalidOperation, Unavailable
+from restante.errors import InvalidOperation, RestanteError
 from restante.model.back_off import back_off
 
 _log = logging.getLogger("restante.bridges")
@@ -94,6 +94,9 @@ class BridgeOut:
         self._lines: dict[int, _OutLine] = {}
         self._offsets: Any = None
         self._ending = threading.Event()
+        """It was stopped, or has come to the end."""
+        self._over = threading.Event()
+        """The group has ended, and with it the process's share of the bridge."""
         self._group: Group | None = None
 
     def stop(self) -> None:
@@ -131,14 +134,23 @@ class BridgeOut:
                 group.run(lambda page: self._page(page, tick), partitions_at_once=wish.partitions_at_once)
             finally:
                 self._ending.set()
+                self._over.set()
                 watcher.join()
 
     def _watch(self, group: Group) -> None:
-        """See how far the group is; with `until_end`, end when it is done with all."""
-        while not self._ending.wait(_LOOK_SECONDS):
+        """See how far the group is; with `until_end`, end when it is done with all.
+
+        The group is closed again until it has ended: a stop may come before this process is a member.
+        """
+        while not self._over.wait(_LOOK_SECONDS):
+            if self._ending.is_set():
+                group.close()
+                continue
             try:
                 status = group.status()
-            except Unavailable:
+            except RestanteError as error:
+                # Whatever keeps the bridge from going on, the member meets it too.
+                _log.debug("The group did not say how far it is: %s", error.message)
                 continue
             self.counts.lags = {f"partition {own.partition}": own.lag for own in status.partitions}
             if self._wish.until_end and status.members and status.lag == 0:

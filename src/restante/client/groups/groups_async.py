@@ -83,6 +83,8 @@ class Group:
         self._link = link
         self._reading = reading
         self._crews: list[MemberCrew] = []
+        self._closings = 0
+        """The number of times it was closed: a member that was joining then ends as soon as it has joined."""
 
     def __repr__(self) -> str:
         return f"<Group {self.name!r}, member {self.member!r}>"
@@ -151,6 +153,7 @@ class Group:
             page.left()
 
     async def _begin(self) -> MemberCrew:
+        closings = self._closings
         joined = await self._join()
         reading = self._reading
         member = Member(
@@ -162,6 +165,8 @@ class Group:
         )
         crew = MemberCrew(self._link, member, reading.limit)
         self._crews.append(crew)
+        if closings != self._closings:
+            crew.end()
         return crew
 
     async def _join(self) -> Joined:
@@ -263,6 +268,7 @@ class Group:
         await group.close()
         ```
         """
+        self._closings += 1
         for crew in tuple(self._crews):
             await self._end(crew)
 

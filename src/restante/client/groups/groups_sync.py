@@ -84,6 +84,8 @@ class Group:
         self._link = link
         self._reading = reading
         self._crews: list[MemberCrew] = []
+        self._closings = 0
+        """The number of times it was closed: a member that was joining then ends as soon as it has joined."""
 
     def __repr__(self) -> str:
         return f"<Group {self.name!r}, member {self.member!r}>"
@@ -152,6 +154,7 @@ class Group:
             page.left()
 
     def _begin(self) -> MemberCrew:
+        closings = self._closings
         joined = self._join()
         reading = self._reading
         member = Member(
@@ -163,6 +166,8 @@ class Group:
         )
         crew = MemberCrew(self._link, member, reading.limit)
         self._crews.append(crew)
+        if closings != self._closings:
+            crew.end()
         return crew
 
     def _join(self) -> Joined:
@@ -264,6 +269,7 @@ class Group:
         group.close()
         ```
         """
+        self._closings += 1
         for crew in tuple(self._crews):
             self._end(crew)
 

@@ -13,12 +13,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.backplanes.kafka_library import (
+    kafka_library,
+    kafka_settings,
+    partition_reach,
+    topic_partitions,
+    unavailable,
+)
 from restante.errors import Unavailable
 
 COLUMNS = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint"
 _RANGES = "partition int, first bigint, end bigint"
-_WAIT_SECONDS = 15.0
 _LOOK_SECONDS = 1.0
 _SILENT_LOOKS_MAX = 60
 _AT_ONCE = 10_000
@@ -56,7 +61,7 @@ def topic_ranges(source: TopicSource) -> list[TopicRange]:
     try:
         numbers = topic_partitions(consumer, source.topic)
         places = [library.TopicPartition(source.topic, number) for number in numbers]
-        return [(place.partition, *consumer.get_watermark_offsets(place, timeout=_WAIT_SECONDS)) for place in places]
+        return [(place.partition, *partition_reach(consumer, place)) for place in places]
     except library.KafkaException as error:
         raise unavailable(error) from error
     finally:
