@@ -94,9 +94,9 @@ class BridgeOut:
         self._lines: dict[int, _OutLine] = {}
         self._offsets: Any = None
         self._ending = threading.Event()
-        """It was stopped, or has come to the end."""
+        """Set when the bridge is to end: it was stopped, or has come to the end."""
         self._over = threading.Event()
-        """The group has ended, and with it the process's share of the bridge."""
+        """Set when the group has ended, and with it this process's share of the bridge."""
         self._group: Group | None = None
 
     def stop(self) -> None:
