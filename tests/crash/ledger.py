@@ -58,6 +58,8 @@ class Ledger:
         self.published[name] = [(partition, first, last) for partition, first, last in spans]
 
     def _not_withdrawn(self, chosen: str, code: str) -> None:
+        if code == "outcome_unknown":
+            return  # It may be withdrawn: its hub lost the store in the middle of the commit.
         assert code in {"bundle_open", "message_collected"}, code
         self.withdrawing.discard(chosen)
 
