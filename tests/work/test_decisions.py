@@ -315,9 +315,23 @@ def test_after_poison_a_thing_may_be_held_until_an_operator_decided() -> None:
     assert [one.action.number for one in bench.begin()] == [2]
 
 
+def test_what_is_held_may_be_decided_about_as_soon_as_the_hub_has_its_poison() -> None:
+    bench = Bench({"do": ActionRule(after_poison="hold")}, order="partition")
+    bench.publish("a", "b")
+    bench.end(bench.begin()[0], AttemptFailed(code="error", detail=""))
+    assert bench.core.held() == frozenset()
+    bench.report()
+    assert bench.core.held() == {(0, "")}
+    bench.core.decided(0, "")
+    assert (bench.core.held(), bench.begun()) == (frozenset(), ["b"])
+    bench.core.hold(0, "c")
+    assert bench.core.held() == frozenset(), "what runs is not the one that is held"
+
+
 def test_a_member_that_takes_over_is_told_what_is_held() -> None:
     bench = Bench()
     bench.core.hold(0, "a")
+    assert bench.core.held() == {(0, "a")}
     bench.publish("a", "b")
     assert bench.begun() == ["b"]
     bench.core.decided(0, "a")

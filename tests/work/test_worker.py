@@ -499,3 +499,21 @@ def test_a_thing_is_held_until_an_operator_has_decided_whichever_worker_has_it(
         hub.group("held").again(poisoned.id)
         assert outcome(hub.outcome(poisoned.id, wait=25)) == ("done", None)
     assert done == [3, 4, 2, 1], "what is done again comes after what waited"
+
+
+def test_a_thing_goes_on_when_an_operator_decides_before_the_worker_has_looked(
+    served: ServedHub | SeveralHub, hub: sync.Hub
+) -> None:
+    app = App("decided")
+
+    @app.action("decided.note", after_poison="hold")
+    async def note(body: Note) -> None:
+        if body.n == 1:
+            raise ValueError("no")
+
+    with WorkerHere(app, served.url):
+        app.connect(hub)
+        poisoned = note.send(concerns="a", data=Note(1), wait=25)
+        assert outcome(poisoned) == ("poisoned", "error")
+        hub.group("decided").give_up(poisoned.id)
+        assert outcome(note.send(concerns="a", data=Note(2), wait=25)) == ("done", None)

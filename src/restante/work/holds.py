@@ -1,7 +1,8 @@
 """Things that are held: one of their actions is poison, its rule says `after_poison="hold"`, and nobody has decided yet.
 
 The hub's list of poison says which. A partition is read only when that is known of it, so a worker that takes a partition
-over holds what the one before held; and what an operator has decided about is in the list no more, and goes on.
+over holds what the one before held. What is held and not in the list goes on: an operator has decided about it, maybe
+before any look found it there. Poison that the hub does not have yet is in no list, and is not looked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import RestanteError
 from restante.limits import PAGE_MAX
 from restante.model.work.core import WorkCore
+from restante.work.app import App
 
 LOOK_SECONDS = 2.0
 _log = logging.getLogger("restante.work")
@@ -24,18 +26,15 @@ _log = logging.getLogger("restante.work")
 class WorkHolds:
     """Looks at the poison of a group, if any of the app's actions holds its thing."""
 
-    def __init__(
-        self, group: str, names: frozenset[str], core: WorkCore, link: AsyncLink, wake: Callable[[], None]
-    ) -> None:
-        self._group = group
-        self._names = names
+    def __init__(self, app: App, core: WorkCore, link: AsyncLink, wake: Callable[[], None]) -> None:
+        self._group = app.name
+        self._names = frozenset(name for name, rule in app.rules.items() if rule.after_poison == "hold")
+        self._key = app.policy.key
         self._core = core
         self._link = link
         self._wake = wake
         self._known: dict[int, int] = {}
         """Partitions of which it is known what is held, with their generations."""
-        self._seen: frozenset[tuple[int, str]] = frozenset()
-        """Partition and thing of the poison that was listed last."""
         self._changed = asyncio.Event()
 
     def may_read(self, partition: int, generation: int) -> bool:
@@ -59,13 +58,14 @@ class WorkHolds:
                 await asyncio.sleep(LOOK_SECONDS / 4)
 
     async def _look(self) -> None:
-        asked = dict(self._core.partitions)
+        asked, held = dict(self._core.partitions), self._core.held()
         listed = await self._listed()
         for partition, concerns in listed:
             self._core.hold(partition, concerns)
-        for partition, concerns in self._seen - listed:
-            self._core.decided(partition, concerns)
-        self._seen, self._known = listed, asked
+        for partition, key in held - {(partition, self._key(concerns)) for partition, concerns in listed}:
+            if self._core.partitions.get(partition) == asked[partition]:
+                self._core.decided(partition, key)
+        self._known = asked
         self._wake()
 
     async def _listed(self) -> frozenset[tuple[int, str]]:

@@ -78,8 +78,7 @@ class WorkRunner:
         self.lease = WorkLease(
             definition, member, link=link.apart(), events=_InLoop(self), running=self._running, monotonic=monotonic
         )
-        holding = frozenset(name for name, rule in app.rules.items() if rule.after_poison == "hold")
-        self._holds = WorkHolds(app.name, holding, self.core, link, self.wake)
+        self._holds = WorkHolds(app, self.core, link, self.wake)
         self._reader = WorkReader(
             app.name,
             self.core,

@@ -96,13 +96,15 @@ class ThingState(Enum):
 class WorkThing:
     """A thing that actions concern: they are done one after another."""
 
-    __slots__ = ("due_at", "key", "queue", "state")
+    __slots__ = ("due_at", "key", "poison", "queue", "state")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.queue: deque[WorkEntry] = deque()
         self.state = ThingState.EMPTY
         self.due_at = 0.0
+        self.poison: WorkEntry | None = None
+        """The poison that this worker held the thing for: until the hub has it, nobody can decide about it."""
 
     @property
     def first(self) -> WorkEntry:

@@ -436,6 +436,10 @@ class WorkCore:
         if work is not None:
             work.hold(concerns)
 
+    def held(self) -> frozenset[tuple[int, str]]:
+        """Partition and key of the things that wait for an operator, and whose poison the hub has."""
+        return frozenset((work.number, key) for work in self._partitions.values() for key in work.held())
+
     def decided(self, partition: int, concerns: str) -> None:
         """An operator has decided about the poison of a thing that was held: it goes on."""
         work = self._partitions.get(partition)

@@ -91,15 +91,11 @@ class PartitionWork:
         return doubtful
 
     def _thing(self, concerns: str) -> WorkThing:
-        key = self._key(concerns)
+        key = self._policy.key(concerns)
         thing = self.things.get(key)
         if thing is None:
             thing = self.things[key] = WorkThing(key)
         return thing
-
-    def _key(self, concerns: str) -> str:
-        """The key of what is done one after another: the actions of a thing, or all of the partition."""
-        return concerns if self._policy.order == "thing" else ""
 
     # Things
 
@@ -148,9 +144,9 @@ class PartitionWork:
 
     def leave(self, thing: WorkThing, *, hold: bool) -> None:
         """The first action of a thing has its outcome: the next one may begin, unless an operator is to decide first."""
-        thing.queue.popleft()
+        left = thing.queue.popleft()
         if hold:
-            thing.state = ThingState.HELD
+            thing.state, thing.poison = ThingState.HELD, left
         elif thing.queue:
             self.make_ready(thing)
         else:
@@ -162,11 +158,17 @@ class PartitionWork:
         if thing.state in (ThingState.EMPTY, ThingState.READY):
             thing.state = ThingState.HELD
 
+    def held(self) -> list[str]:
+        """The keys of things about which an operator can have decided: the hub has their poison."""
+        held = (thing for thing in self.things.values() if thing.state is ThingState.HELD)
+        return [one.key for one in held if one.poison is None or one.poison.state is EntryState.SETTLED]
+
     def let_go(self, concerns: str) -> None:
         """A thing that was held goes on."""
-        thing = self.things.get(self._key(concerns))
+        thing = self.things.get(self._policy.key(concerns))
         if thing is None or thing.state is not ThingState.HELD:
             return
+        thing.poison = None
         if thing.queue:
             self.make_ready(thing)
         else:

@@ -64,6 +64,10 @@ class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     gather_seconds: float = GATHER_SECONDS
     position_seconds: float = POSITION_SECONDS
 
+    def key(self, concerns: str) -> str:
+        """The key of what is done one after another: the actions of a thing, or all of the partition."""
+        return concerns if self.order == "thing" else ""
+
 
 class Brake:
     """The brake of one partition."""
