@@ -130,6 +130,24 @@ def test_what_is_tried_again_is_under_way_until_the_hub_is_opened_again() -> Non
     world.hub.close()
 
 
+def test_an_action_whose_worker_does_not_say_when_it_began_began_when_it_was_handed_out(world: ActionWorld) -> None:
+    world.send(id="a", concerns="one")
+    world.send(id="b", concerns="two")
+    world.advance(5)
+    first, second = world.handed()
+    world.advance(2)
+    world.report(first)
+    world.report(second, OutcomeState.UNDER_WAY)
+    world.advance(2)
+    world.handed()
+    world.report(second, attempts=2)
+    begun = [world.look(name).begun_at for name in ("a", "b")]
+    assert all(at is not None and (at - world.look("a").accepted_at).total_seconds() in range(5, 7) for at in begun)
+    world.send(id="c")
+    world.report(world.handed()[0], OutcomeState.EXPIRED, attempts=0)
+    assert world.look("c").begun_at is None
+
+
 def test_a_position_in_a_report_is_the_checkpoint(world: ActionWorld) -> None:
     world.send(id="a")
     (row,) = world.handed()

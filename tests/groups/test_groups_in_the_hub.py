@@ -45,6 +45,7 @@ from restante.errors import (
     PositionAhead,
     PositionGone,
 )
+from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.groups.checkpoints import position_at
 from restante.hub.groups.memory import GroupMemory
@@ -485,6 +486,22 @@ def test_a_group_that_was_overtaken_is_told_or_goes_on_as_it_said() -> None:
     assert refused.value.details["partition"] in range(4)
     assert world.next(easy.member_id, easy.partitions, "easy")
     assert all(own.overtaken for own in world.hub.group_totals())
+    world.hub.close()
+
+
+def test_a_group_that_was_overtaken_is_late_by_what_is_left_of_the_feed() -> None:
+    world = GroupWorld()
+    world.define("strict")
+    _overtake(world)
+    world.join("a", "strict")
+    world.advance(60)
+    unread = [own.oldest_unread_at for own in world.status("strict").partitions]
+    assert all(
+        at is not None and world.clock() - at.timestamp() * 1_000_000 == pytest.approx(60_000_000) for at in unread
+    )
+    leaves = world.hub.core.memory(HealthSources).leaves()
+    (leaf,) = (leaf for leaf in leaves if leaf.part == "strict")
+    assert [own.value for own in leaf.readings if own.name == "oldest_unread"] == [pytest.approx(60)]
     world.hub.close()
 
 

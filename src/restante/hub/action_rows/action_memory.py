@@ -32,6 +32,8 @@ class HandedAction(NamedTuple):
     recipient_hash: int
     concerns: str
     origin: str
+    at: int = 0
+    """When a page brought it; 0: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
+
 from restante import limits
 from restante.calls.actions import ReportOutcomes
 from restante.calls.groups import WriteCheckpoint
@@ -152,6 +154,7 @@ def _take(
     if handed is None:
         return None
     place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
+    outcome = _with_beginning(core, outcome, place, handed)
     view = view_action(core, draft, place, handed.concerns, handed.origin)
     if view is None:
         return None
@@ -166,6 +169,15 @@ def _take(
     if ending.row.code == UNKNOWN:
         draft.applies.append(partial(_tell_of_unknown, core, view.row.name))
     return view.row.id
+
+
+def _with_beginning(core: Core, outcome: WorkOutcome, place: ActionPlace, handed: HandedAction) -> WorkOutcome:
+    """An outcome, with a time if its worker does not say when it began: the one said before, else that of the handing out."""
+    if outcome.begun_at is not None or not outcome.attempts:
+        return outcome
+    tried = core.memory(ActionMemory).under_way.get((place.partition, place.number))
+    begun = (0 if tried is None else tried.begun_at) or handed.at or core.clock()
+    return msgspec.structs.replace(outcome, begun_at=begun / 1_000_000)
 
 
 def _tell_of_unknown(core: Core, name: str) -> None:

@@ -46,7 +46,7 @@ def waiting_rows(
     names = [_name(properties) for properties in table["properties"].to_pylist()]
     recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
     taken, heads = core.memory(GroupMemory).actions(), _Heads(core, partition)
-    rows, owners, actions = [], [], []
+    rows, owners, actions, now = [], [], [], core.clock()
     for row, (number, name) in enumerate(zip(numbers, names, strict=True)):
         owner = taken.get(name) if name is not None else None
         if owner not in (None, group):
@@ -55,7 +55,7 @@ def waiting_rows(
         if is_open(head, number):
             rows.append(row)
             owners.append(0 if owner == group else 1)
-            actions.append(HandedAction(number, recipient_hash, recipients[row], origins[row]))
+            actions.append(HandedAction(number, recipient_hash, recipients[row], origins[row], now))
     return rows, owners, actions
 
 

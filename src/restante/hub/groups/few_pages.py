@@ -81,10 +81,10 @@ def _found(core: Core, known: KnownGroup, owners: Mapping[str, str], call: ReadN
 
 
 def _page(core: Core, owners: Mapping[str, str], each: ReadAfter, actions: list[RecentAction]) -> FewPage:
-    memory = core.memory(ActionMemory)
+    memory, now = core.memory(ActionMemory), core.clock()
     memory.hand_out(
         each.partition,
-        [HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin) for own in actions],
+        [HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, now) for own in actions],
     )
     return FewPage(
         partition=each.partition,

@@ -70,10 +70,14 @@ def _partition(core: Core, known: KnownGroup, partition: int) -> GroupPartition:
 
 
 def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> datetime | None:
-    """When the first change after a position happened, if it is found at the first look."""
+    """When the first change after a position happened, if it is found at the first look.
+
+    Of a group that retention has overtaken, the first change that is left: what was there before is not known any more.
+    """
     wish = msgspec.structs.replace(known.row.wish, columns=("sequence_number", "at"))
+    after = position if position >= core.partitions[partition].counters.feed_gone else None
     try:
-        table = read_feed(core, partition, position, wish, 1, only_messages=bool(known.row.actions)).table
+        table = read_feed(core, partition, after, wish, 1, only_messages=bool(known.row.actions)).table
     except (PositionGone, PositionAhead):
         return None
     found: datetime | None = table["at"][0].as_py() if table.num_rows else None
