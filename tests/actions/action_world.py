@@ -37,8 +37,11 @@ class ActionWorld(GroupWorld):
         self.member_id = joined.member_id
         self.owned = {own.partition: own for own in joined.partitions}
 
-    def send(self, action: str = "add", concerns: str = "item", *, wait: float = 0, **given: Any) -> ActionStatus:
-        return self.hub.call(SendAction(WantedAction(action=action, concerns=concerns, **given), wait))
+    def send(
+        self, action: str = "add", concerns: str = "item", *, wait: float = 0, batch: str | None = None, **given: Any
+    ) -> ActionStatus:
+        wanted = WantedAction(action=action, concerns=concerns, **given)
+        return self.hub.call(SendAction(wanted, wait, batch=batch))
 
     def send_all(self, *wanted: WantedAction, batch: str | None = None) -> AcceptedActions:
         return self.hub.call(SendActions(wanted, batch))

@@ -12,7 +12,7 @@ import pytest
 
 import restante
 import restante.aio
-from restante.calls.actions import ReportOutcomes
+from restante.calls.actions import ReportOutcomes, SendAction
 from restante.calls.groups import DefineGroup, JoinGroup, ReadNext
 from restante.client.surface import sync
 from restante.errors import ActionUnknown, InvalidRequest, MessageConflict
@@ -104,7 +104,8 @@ def test_a_batch_of_actions_is_complete_when_they_are_done(hub: sync.Hub) -> Non
     doer = Doer(hub, "batched", "count_it")
     with hub.batches.open() as batch:
         hub.act_all([restante.WantedAction(action="count_it", concerns="x") for _ in range(5)], batch=batch)
-    assert doer.do() == 5
+        hub._link.call(SendAction(restante.WantedAction(action="count_it", concerns="y"), batch=batch.id))
+    assert doer.do() == 6
     assert batch.completed(10).state is BatchState.COMPLETE
 
 

@@ -17,12 +17,16 @@ from restante.model.work.results import WorkOutcome
 
 
 class SendAction(Call[ActionStatus], frozen=True):
-    """Have something done. The answer comes when it is accepted, or within `wait` seconds with its outcome."""
+    """Have something done. The answer comes when it is accepted, or within `wait` seconds with its outcome.
+
+    It becomes an item of the batch, if one is named.
+    """
 
     wanted: WantedAction
     wait: Seconds = 0
     carried: Mapping[str, str] = {}
     """Further properties of the message."""
+    batch: str | None = None
 
 
 class SendActions(Call[AcceptedActions], frozen=True):

@@ -57,7 +57,7 @@ def send(terms: Terms, call: SendAction) -> Dialogue[ActionStatus]:
     body = _encoder.encode(action_json(_with_id(terms, call.wanted), named=False))
     path = f"/v1/actions/{segment(call.wanted.action, 'action')}"
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
-    headers = (*WITH_JSON, *_carried(call.carried))
+    headers = (*WITH_JSON, *_carried(call.carried), *_batch(call.batch))
 
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
@@ -72,15 +72,17 @@ def _carried(carried: Mapping[str, str]) -> Pairs:
     return tuple((_HEADERS[name], value) for name, value in carried.items() if name in _HEADERS)
 
 
+def _batch(batch: str | None) -> Pairs:
+    return () if batch is None else (("Restante-Batch", batch),)
+
+
 def _wait(seconds: float) -> Pairs:
     return (("wait", f"{seconds:.3f}"),) if seconds else ()
 
 
 def send_many(terms: Terms, call: SendActions) -> Dialogue[AcceptedActions]:
     sent = [action_json(_with_id(terms, wanted), named=True) for wanted in call.wanted]
-    headers = (*WITH_JSON, *_carried(call.carried))
-    if call.batch is not None:
-        headers = (*headers, ("Restante-Batch", call.batch))
+    headers = (*WITH_JSON, *_carried(call.carried), *_batch(call.batch))
     body = _encoder.encode({"actions": sent})
     request = HttpRequest("POST", "/v1/actions", long(terms), headers=headers, body=body)
     return value_of((yield from done(terms, request, 202)), AcceptedActions, terms.address)

@@ -15,7 +15,7 @@ from restante.hub.engine import filing
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.memory import GroupMemory
-from restante.hub.publishing.calls import publish, publish_request
+from restante.hub.publishing.calls import enlisted_request, publish
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedAction, AcceptedActions, ActionStatus
@@ -29,7 +29,7 @@ from restante.model.publishing.message import Message
 
 def send_action(core: Core, call: SendAction, caller: Grant) -> ActionStatus:
     message, publishing = prepared(core, call)
-    request = publish_request(core, publishing, caller)
+    request = enlisted_request(core, publishing, caller)
     filing.relieve(core)
     receipt = core.submit(request)
     return answered(core, call, message, receipt, published_at(request))
@@ -38,7 +38,7 @@ def send_action(core: Core, call: SendAction, caller: Grant) -> ActionStatus:
 def prepared(core: Core, call: SendAction) -> tuple[Message, Publish]:
     """The message of an action, and the publish that stores it."""
     message = _message(core, call.wanted, call.carried)
-    return message, Publish(few_or_many([message]))
+    return message, Publish(few_or_many([message]), batch=call.batch)
 
 
 def published_at(request: CommitRequest[Receipt]) -> int:

@@ -28,7 +28,7 @@ from restante.model.publishing.few_or_many import Few
 
 async def send_action(link: Threads, call: SendAction) -> ActionStatus:
     message, publishing = prepared(link.hub.core, call)
-    if link.hub.crowded or not isinstance(publishing.sent, Few):
+    if link.hub.crowded or not isinstance(publishing.sent, Few) or link.hub.asks_first(publishing):
         link.hub.hand_over(asyncio.get_running_loop())
         found = await link.thread(link.hub.call, msgspec.structs.replace(call, wait=0))
         return found if call.wait <= 0 or found.is_final else await _followed(link, call, found.id, found.concerns)

@@ -36,12 +36,17 @@ from restante.model.sources.source import refuse_positions
 
 
 def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
-    if core.shard is not None and call.batch is not None:
-        enlist_if_new(core, parse_uuid(call.batch, "batch"))
-    request = publish_request(core, call, caller)
+    request = enlisted_request(core, call, caller)
     filing.relieve(core)
     with written_ahead(core, request):
         return core.submit(request)
+
+
+def enlisted_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:
+    """A publish, to be submitted in the thread of its caller: before the first message of a batch, its home is asked."""
+    if core.shard is not None and call.batch is not None:
+        enlist_if_new(core, parse_uuid(call.batch, "batch"))
+    return publish_request(core, call, caller)
 
 
 def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:

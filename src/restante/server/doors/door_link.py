@@ -186,7 +186,7 @@ async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
     try:
         return await send_action(link.lines, call, link.caller)
     except NotOwner:
-        sent = SendActions([call.wanted], carried=call.carried)
+        sent = SendActions([call.wanted], call.batch, call.carried)
         await link.thread(link.cut.check, messages_of(sent, link.settings))
         raise
 

@@ -53,12 +53,12 @@ def _carried(exchange: Exchange) -> dict[str, str]:
 
 
 async def send(desk: Desk, exchange: Exchange) -> None:
-    wait = exchange.seconds("wait")
+    wait, batch = exchange.seconds("wait"), batch_of(exchange)
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel)
         wanted = await read_apart(desk, len(body), read_action, exchange.place["action"], body)
         link = desk.link_of(exchange.grant)
-        status = await link.call(SendAction(wanted, carried=_carried(exchange)))
+        status = await link.call(SendAction(wanted, carried=_carried(exchange), batch=batch))
     if wait > 0 and not status.is_final:
         look = ReadAction(status.id, status.concerns, wait)
         found = await _waited(desk, exchange, look)

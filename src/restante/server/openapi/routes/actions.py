@@ -80,15 +80,25 @@ It is stored before it is answered, and a worker does it later. Actions that con
 To be safely repeatable, give an `id`: the same id, thing, name and content again is answered with the outcome as it is
 now, and anything different is `message_conflict`. `declared` says whether a group has declared the name. One that
 nobody has declared fails when a group comes to it; with the setting `actions.undeclared = "refuse"` it is
-`action_unknown` at once. A body has at most {SEND_BYTES_MAX:,} bytes.
+`action_unknown` at once. With the header `Restante-Batch` it becomes an item of a batch. A body has at most
+{SEND_BYTES_MAX:,} bytes.
 """,
-    parameters=(ACTION, _WAITING),
+    parameters=(ACTION, _WAITING, _BATCH),
     bodies=_sent("ActionBody"),
     answers=(
         _json(202, "Accepted.", "ActionStatus", "Location", "Retry-After?", "Cache-Control"),
         _json(200, "Waited for, and final.", "ActionStatus", "Location", "Cache-Control"),
     ),
-    problems=("invalid_message", "message_conflict", "message_erased", "action_unknown", *_BODY, *WRITING),
+    problems=(
+        "invalid_message",
+        "message_conflict",
+        "message_erased",
+        "action_unknown",
+        "batch_unknown",
+        "batch_sealed",
+        *_BODY,
+        *WRITING,
+    ),
 )
 SEND_MANY = Operation(
     method="POST",
