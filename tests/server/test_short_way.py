@@ -211,6 +211,21 @@ def test_pipelined_requests_of_both_ways_are_answered_in_order(running: ServedHu
     assert True in ways
 
 
+def test_requests_behind_publishes_of_one_commit_are_begun_one_after_the_other(
+    running: ServedHub, ways: list[bool]
+) -> None:
+    paths = ["/v1/recipients/nobody/peek?wait=0.1", "/v1/recipients", "/v1/recipients/nobody/peek?wait=0.05", "/livez"]
+    sent = [publish(message(), restante_correlation_id=f"p{number}") for number in range(3)]
+    sent += [
+        request(f"GET {path}", {"host": "localhost", "restante-correlation-id": f"g{number}"})
+        for number, path in enumerate(paths)
+    ]
+    found = asked(running, *sent)
+    ids = [re.search(rb"correlation-id: (\w+)", answer.head)[1].decode() for answer in found]  # type: ignore[index]
+    assert ids == ["p0", "p1", "p2", "g0", "g1", "g2", "g3"]
+    assert ways == [True] * 3
+
+
 def test_a_request_that_cannot_be_read_is_answered_after_those_before_it(running: ServedHub) -> None:
     found = asked(running, publish(message()), publish(message()), b"NONSENSE\r\n\r\n")
     assert [answer.status for answer in found] == [201, 201, 400]

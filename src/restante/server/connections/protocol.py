@@ -247,8 +247,14 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def answer_in_turn(self) -> None:
-        """Write the answers of the short way that are there, up to the first that is not."""
+        """Write the answers of the short way that are there, up to the first that is not.
+
+        Answers of one commit are there together: the first that is given writes them all, and starts what waits behind them. Those
+        given after it do nothing more, or the next request would be started beside it.
+        """
         answers, closing, state = self._short_answers, self._bare.is_closing(), self.server_state
+        if not answers:
+            return
         while answers and answers[0].body:
             answer = answers.popleft()
             state.total_requests += 1
