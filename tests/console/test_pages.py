@@ -87,6 +87,12 @@ def visitor(busy: ServedHub) -> Browsing:
     return Browsing(busy.url)
 
 
+def test_every_page_has_a_correlation_id(visitor: Browsing) -> None:
+    for path in ("/console", "/console/nowhere", "/console/style.css"):
+        shown = visitor.ask("GET", path, headers={"restante-correlation-id": "of-the-caller"})
+        assert shown.headers.get_all("restante-correlation-id") == ["of-the-caller"], path
+
+
 def test_the_overview_shows_what_goes_through(busy: ServedHub, visitor: Browsing) -> None:
     busy.desk.rates.take()
     page = visitor.get("").page

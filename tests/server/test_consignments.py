@@ -232,6 +232,15 @@ def test_a_batch_in_a_header_is_refused_with_what_to_do(wire: Wire) -> None:
     assert shown(wire, consignment)["staged_messages"] == 0
 
 
+@pytest.mark.parametrize("header", ["Restante-Source", "Restante-Producer-Group", "Restante-Made-Anew"])
+def test_a_header_that_a_parcel_cannot_have_is_refused_and_named(wire: Wire, header: str) -> None:
+    consignment = opened(wire)
+    headers = {"content-type": "application/json", header: "1"}
+    answer = wire("POST", place(consignment), msgspec.json.encode({"messages": [letter(1)]}), headers=headers)
+    assert (refusal(answer), answer.problem["header"]) == ((400, "invalid_request"), header)
+    assert shown(wire, consignment)["staged_messages"] == 0
+
+
 def test_the_first_who_opens_says_whether_there_is_a_batch(wire: Wire) -> None:
     consignment = opened(wire)
     again = wire("POST", "/v1/consignments", {"key": "night", "batch": True})

@@ -49,8 +49,9 @@ def test_a_bomb_goes_off_nowhere(encoding: str) -> None:
 def test_the_limit_itself_is_allowed() -> None:
     packed = gzip.compress(b"x" * 1000)
     assert len(decompress(packed, "gzip", 1000)) == 1000
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(BodyTooLarge) as refused:
         decompress(packed, "gzip", 999)
+    assert refused.value.details["limit"] == 999
     assert decompress(b"x" * 1000, None, 1000) == b"x" * 1000
     with pytest.raises(BodyTooLarge):
         decompress(b"x" * 1000, "identity", 999)

@@ -109,8 +109,9 @@ def test_a_stream_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(comp
     body = stream(zeros, compression=compression)
     assert len(body) < MIB
     before = pa.total_allocated_bytes()
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(BodyTooLarge, match="unpacks") as refused:
         decoded(body)
+    assert refused.value.details["limit"] == SEND_BYTES_MAX
     assert pa.total_allocated_bytes() - before < MIB
     assert decoded(stream(zeros.slice(0, 63), compression=compression)).num_rows == 63
 

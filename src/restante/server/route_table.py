@@ -8,7 +8,7 @@ from typing import Protocol
 
 from restante.errors import MethodNotAllowed, NotFound
 from restante.model.access.access import Role
-from restante.server.connections.exchange import Event, Exchange, Receive, Scope, Send, unquoted
+from restante.server.connections.exchange import CORRELATION_ID, Event, Exchange, Receive, Scope, Send, unquoted
 from restante.server.desk import Desk
 
 Handler = Callable[[Desk, Exchange], Awaitable[None]]
@@ -98,11 +98,13 @@ def is_below(path: bytes, mounted: MountedApplication) -> bool:
 
 
 async def hand_over(mounted: MountedApplication, exchange: Exchange, receive: Receive, send: Send) -> None:
-    """Let it answer; what it answered is counted as with every request."""
+    """Let it answer; what it answered is counted as with every request, and has the correlation id of every answer."""
 
     async def sending(event: Event) -> None:
         if event["type"] == "http.response.start":
             exchange.status = event["status"]
+            own_id = (CORRELATION_ID, exchange.correlation_id.encode())
+            event = {**event, "headers": [own_id, *event.get("headers", ())]}
         elif event["type"] == "http.response.body":
             exchange.sent_bytes += len(event.get("body", b""))
         await send(event)

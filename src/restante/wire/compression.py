@@ -109,7 +109,7 @@ def _known(name: str) -> Encoding:
 
 
 def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the body has more than {limit} bytes when it is unpacked: send less at a time")
+    return BodyTooLarge(f"the body has more than {limit} bytes when it is unpacked: send less at a time", limit=limit)
 
 
 def _unpacked(body: Body, codec: Encoding, limit: int) -> bytes:

@@ -49,7 +49,7 @@ _METHODS = b"GET, POST, PUT, DELETE"
 """The methods of all routes."""
 _VARY = (b"vary", b"origin")
 _REMEMBER_SECONDS = b"600"
-_ONCE = frozenset({b"authorization", b"host", b"origin", b"content-type"})
+_ONCE = frozenset({b"authorization", b"host", b"origin", b"content-type", b"content-encoding"})
 _NAME = re.compile(rb"[A-Za-z0-9.:/_\[\]-]{1,80}")
 
 

@@ -59,6 +59,12 @@ def source_of(exchange: Exchange) -> str | None:
         ) from error
 
 
+def refuse_header(exchange: Exchange, header: str, remedy: str) -> None:
+    """Refuse a header of a publish where nobody would look at it."""
+    if exchange.header(header.lower().encode()) is not None:
+        raise InvalidRequest(f"The header {header} means nothing here: {remedy}", header=header)
+
+
 def check_batch_id(text: str, *, field: str) -> str:
     """Check the id of a batch that a body or a frame gives."""
     if not is_uuid(text):

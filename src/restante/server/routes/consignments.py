@@ -28,12 +28,11 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
 from restante.server.requests.options import asked
-from restante.server.requests.producer_numbers import whole_number
-from restante.server.requests.publish_headers import BATCH_HEADER
+from restante.server.requests.producer_numbers import refuse_numbers, whole_number
+from restante.server.requests.publish_headers import BATCH_HEADER, SOURCE_HEADER, refuse_header
 from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
-_BATCH = BATCH_HEADER.lower().encode()
 _CONSIGNMENTS = "/v1/consignments"
 _CONSIGNMENT = "/v1/consignments/{consignment}"
 
@@ -95,13 +94,11 @@ def _required(exchange: Exchange, name: str) -> str:
     return given
 
 
-def _refuse_batch(exchange: Exchange) -> None:
-    if exchange.header(_BATCH) is not None:
-        raise InvalidRequest(
-            f"The header {BATCH_HEADER} means nothing here: open the consignment with a batch, and leave the "
-            "header out.",
-            header=BATCH_HEADER,
-        )
+def _refuse_headers(exchange: Exchange) -> None:
+    """Refuse headers of a publish that say what a parcel of a consignment cannot have."""
+    refuse_header(exchange, BATCH_HEADER, "open the consignment with a batch, and leave the header out.")
+    refuse_header(exchange, SOURCE_HEADER, "what has a source is published, not staged; leave the header out.")
+    refuse_numbers(exchange)
 
 
 def _consignment_of(exchange: Exchange) -> str:
@@ -117,7 +114,7 @@ def _consignment_of(exchange: Exchange) -> str:
 
 
 async def stage(desk: Desk, exchange: Exchange) -> None:
-    _refuse_batch(exchange)
+    _refuse_headers(exchange)
     consignment, place = _consignment_of(exchange), _place_of(exchange)
     async with incoming(desk, exchange) as sent:
         staged = await desk.link_of(exchange.grant).call(StageParcel(consignment, sent, *place))

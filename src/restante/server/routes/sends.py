@@ -26,6 +26,8 @@ from restante.server.connections.bodies import decoded, read_json
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk, ServedLink
+from restante.server.requests.producer_numbers import refuse_numbers
+from restante.server.requests.publish_headers import BATCH_HEADER, SOURCE_HEADER, refuse_header
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count_stored
 from restante.wire.incoming.incoming_json import decode_json
@@ -66,6 +68,9 @@ _decoder = json_decoder(SendsBody)
 
 
 async def publish_each(desk: Desk, exchange: Exchange) -> None:
+    for header in (BATCH_HEADER, SOURCE_HEADER):
+        refuse_header(exchange, header, "send these messages alone, to POST /v1/messages, or leave the header out.")
+    refuse_numbers(exchange)
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel, limit=SENDS_BYTES_MAX)
         sends = await read_apart(desk, len(body), _read, body)

@@ -91,7 +91,9 @@ def _next(source: pa.BufferReader) -> ipc.Message | None:
 
 def _check(size: int, rows: int) -> None:
     if size > SEND_BYTES_MAX:
-        raise BodyTooLarge(f"the Arrow stream unpacks to more than {SEND_BYTES_MAX} bytes: send less at a time")
+        raise BodyTooLarge(
+            f"the Arrow stream unpacks to more than {SEND_BYTES_MAX} bytes: send less at a time", limit=SEND_BYTES_MAX
+        )
     if rows > SEND_MESSAGES_MAX:
         raise InvalidRequest(f"{rows} messages are too many for one send: at most {SEND_MESSAGES_MAX} are allowed")
 
