@@ -301,6 +301,19 @@ def test_a_look_at_the_health_of_several_shards_is_answered(path: str, wire: Wir
         assert wire.get(path).json()["status"] == "pass"
 
 
+@pytest.mark.parametrize("path", ["/livez", "/metrics", "/v1/health", "/v1/rates", "/v1/live", "/v1/backup"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_a_look_at_all_shards_does_not_take_is_no_part_of_the_next_request(
+    wire: Wire, path: str, *, chunked: bool
+) -> None:
+    body, headers = (b"4\r\nGET \r\n0\r\n\r\n", {"transfer-encoding": "chunked"}) if chunked else (b"GET ", {})
+    assert wire("GET", path, body, headers=headers).status in {200, 400}
+    for _ in range(2):
+        assert wire.get("/readyz").json()["status"] == "pass"
+        for shard in range(4):
+            assert wire.get(f"/v1/recipients/{names(shard)[0]}/explain").status == 200
+
+
 def test_a_probe_of_http_1_0_names_no_host(several: SeveralHub, wire: Wire) -> None:
     with socket.create_connection(wire.address, timeout=30) as plain:
         plain.sendall(b"GET /livez HTTP/1.0\r\n\r\n")

@@ -100,6 +100,26 @@ def test_a_limit_below_one_is_refused_as_in_one_process(wire: Wire) -> None:
         assert (refused["parameter"], refused["detail"]) == ("limit", "limit must be at least 1, not 0.")
 
 
+def test_an_order_that_there_is_not_is_refused_as_in_one_process(wire: Wire) -> None:
+    assert wire.get("/v1/recipients?order=x").problem["detail"] == "order must be waiting or oldest, not 'x'."
+
+
+def test_faults_of_actions_are_named_by_their_place_in_the_body(wire: Wire) -> None:
+    for name in (HERE, THERE):
+        wire("POST", "/v1/actions/paint", {"concerns": name, "id": "known"})
+    sent: list[dict[str, object]] = [
+        {"action": "paint", "concerns": name, "id": f"new {name}"} for shard in (0, 3) for name in names(shard, 3)
+    ]
+    sent += [{"action": "paint", "concerns": name, "id": "known", "data": {"other": 1}} for name in (THERE, HERE)]
+    refused = wire("POST", "/v1/actions", {"actions": sent})
+    assert (refused.status, [fault["index"] for fault in refused.problem["errors"]]) == (409, [6, 7])
+
+
+def test_a_parameter_that_all_shards_refuse_is_refused_as_in_one_process(wire: Wire) -> None:
+    refused = wire.get("/v1/health?history=x")
+    assert (refused.status, refused.problem["parameter"]) == (400, "history")
+
+
 def test_a_partition_beyond_the_last_is_told_with_the_last_of_all_shards(wire: Wire) -> None:
     assert wire.get("/v1/partitions/16").problem["detail"].endswith("partitions go from 0 to 15.")
 

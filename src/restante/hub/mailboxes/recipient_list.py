@@ -25,7 +25,7 @@ from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
-from restante.model.mailboxes.list_pages import page_size
+from restante.model.mailboxes.list_pages import check_order, page_size
 
 PREFIX = "restante.health."
 
@@ -80,8 +80,7 @@ class Listings:
 
     def page(self, _core: Core, call: ListRecipients, _caller: Grant) -> RecipientPage:
         order = call.order
-        if order not in ("waiting", "oldest"):
-            raise InvalidRequest(f"order must be waiting or oldest, not {order!r}.")
+        check_order(order)
         size, start = page_size(call.limit), _parse_token(call.after)
         with self._lock:
             listing, rows = self._current(order)
@@ -124,7 +123,7 @@ def _parse_token(after: str | None) -> int:
     if after is None:
         return 0
     if not (after.isascii() and after.isdecimal() and len(after) <= 18):
-        raise InvalidRequest(f"after must be the next of an earlier page, not {after!r}.")
+        raise InvalidRequest(f"after must be the `next` of the page before, not {after[:64]!r}.", parameter="after")
     return int(after)
 
 

@@ -29,3 +29,9 @@ def key_after(token: str, *, characters_max: int) -> bytes:
     except ValueError:
         pass
     raise InvalidRequest(f"after must be the `next` of the page before, not {token[:64]!r}.", parameter="after")
+
+
+def check_order(order: str) -> None:
+    """Refuse an order of recipients that there is not."""
+    if order not in ("waiting", "oldest"):
+        raise InvalidRequest(f"order must be waiting or oldest, not {order!r}.")

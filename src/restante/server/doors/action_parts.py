@@ -23,6 +23,7 @@ from restante.calls.actions import (
 from restante.cluster.shard_lines import ShardLines, is_silent
 from restante.errors import (
     ActionUnknown,
+    FaultyMessages,
     GroupUnknown,
     InvalidRequest,
     PartlyAnswered,
@@ -47,15 +48,15 @@ from restante.model.groups.group import GROUPS_HOME
 from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import Message
 from restante.model.uuid_text import made_ids
+from restante.server.doors.publish_parts import in_the_body, of_their_shards
 from restante.settings import Settings
 
 
 async def send_action(lines: ShardLines, call: SendAction, caller: Grant) -> ActionStatus:
-    (wanted,) = _with_ids([call.wanted])
-    return await lines.call(lines.of_name(wanted.concerns), msgspec.structs.replace(call, wanted=wanted), caller)
+    return await lines.call(lines.of_name(call.wanted.concerns), call, caller)
 
 
-def _with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
+def with_ids(wanted: Sequence[WantedAction]) -> list[WantedAction]:
     """Ids are made here, so that the call may be carried again."""
     made = iter(made_ids(sum(one.id is None for one in wanted), os.urandom, time.time_ns() // 1_000_000))
     return [one if one.id is not None else msgspec.structs.replace(one, id=next(made)) for one in wanted]
@@ -70,7 +71,7 @@ def messages_of(call: SendActions, settings: Settings) -> list[Message]:
     return [
         message_of(
             one,
-            message_id="made" if one.id is None else one.id,
+            message_id=one.id or "",
             now=now,
             expires_seconds=min(settings.actions.expires_seconds, held),
             expires_seconds_max=held,
@@ -80,9 +81,11 @@ def messages_of(call: SendActions, settings: Settings) -> list[Message]:
     ]
 
 
-async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> AcceptedActions:
-    """Each shard accepts its own, all of them or none. What is wrong with them was looked for before."""
-    wanted, rows = _with_ids(call.wanted), dict[int, list[int]]()
+async def send_actions(
+    lines: ShardLines, call: SendActions, wanted: Sequence[WantedAction], caller: Grant
+) -> AcceptedActions:
+    """Each shard accepts its own, all of them or none; `wanted` are those of the call with ids. What is wrong with them was looked for before."""
+    rows: dict[int, list[int]] = {}
     for row, one in enumerate(wanted):
         rows.setdefault(lines.of_name(one.concerns), []).append(row)
     parts = {shard: msgspec.structs.replace(call, wanted=[wanted[row] for row in own]) for shard, own in rows.items()}
@@ -92,9 +95,16 @@ async def send_actions(lines: ShardLines, call: SendActions, caller: Grant) -> A
     for own, answer in zip(rows.values(), outcomes, strict=True):
         if isinstance(answer, AcceptedActions):
             found.update(zip(own, answer.actions, strict=True))
-    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    failed = {
+        shard: outcome for shard, outcome in zip(rows, outcomes, strict=True) if isinstance(outcome, BaseException)
+    }
     if failed:
-        raise _failure(failed, call, [found[row] for row in sorted(found)])
+        faulty = [(rows[shard], error) for shard, error in failed.items() if isinstance(error, FaultyMessages)]
+        others = [error for error in failed.values() if not isinstance(error, FaultyMessages)]
+        refused = [in_the_body(faulty)] if faulty else []
+        if refused and len(rows) > 1:
+            of_their_shards(refused[0])
+        raise _failure([*refused, *others], call, [found[row] for row in sorted(found)])
     return AcceptedActions(actions=tuple(found[row] for row in range(len(wanted))))
 
 

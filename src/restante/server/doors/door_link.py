@@ -45,7 +45,14 @@ from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.uuid_text import made_ids
 from restante.ports.backplane import Backplane
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
-from restante.server.doors.action_parts import messages_of, read_action, report_each, send_action, send_actions
+from restante.server.doors.action_parts import (
+    messages_of,
+    read_action,
+    report_each,
+    send_action,
+    send_actions,
+    with_ids,
+)
 from restante.server.doors.door_backplane import DoorBackplane, read_backplane
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
@@ -183,6 +190,7 @@ async def _stage(link: DoorLink, call: StageParcel) -> Staged:
 
 async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
     """Send an action to its shard. One that concerns nothing that can be has none: what is wrong with it is told then."""
+    call = msgspec.structs.replace(call, wanted=with_ids([call.wanted])[0])
     try:
         return await send_action(link.lines, call, link.caller)
     except NotOwner:
@@ -192,8 +200,10 @@ async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
 
 
 async def _send_actions(link: DoorLink, call: SendActions) -> AcceptedActions:
-    await link.thread(link.cut.check, messages_of(call, link.settings))
-    return await send_actions(link.lines, call, link.caller)
+    wanted = with_ids(call.wanted)
+    named = msgspec.structs.replace(call, wanted=wanted)
+    await link.thread(link.cut.check, messages_of(named, link.settings))
+    return await send_actions(link.lines, call, wanted, link.caller)
 
 
 async def _read_action(link: DoorLink, call: ReadAction) -> ActionStatus:

@@ -19,6 +19,7 @@ from restante.server.doors.upstream import Upstream, fetch
 from restante.server.health.rates import RateHistory
 from restante.server.routes.health import Check, Health
 from restante.server.routes.live_clients import LiveClientPage
+from restante.wire.problems import error_of
 
 T = TypeVar("T")
 Asked = Callable[[Sequence[Upstream], Exchange, Sequence[bytes]], Awaitable[None]]
@@ -27,7 +28,7 @@ Asked = Callable[[Sequence[Upstream], Exchange, Sequence[bytes]], Awaitable[None
 METRICS, RATES = b"/metrics", b"/v1/rates"
 """The paths of what doors count, too."""
 _NO_STORE = ((b"cache-control", b"no-store"),)
-_OK, _FAILED = 200, 503
+_OK, _WRONG, _FAILED = 200, 400, 503
 _LEAST, _MOST = ("restante_health_score",), ("restante_health_state", "restante_health_value")
 """Figures of which the worst counts, and not the sum."""
 _OF_DOORS = frozenset(
@@ -56,8 +57,11 @@ async def _values(
     upstreams: Sequence[Upstream], exchange: Exchange, kind: type[T], path: bytes | None = None
 ) -> list[T]:
     answers = await _asked(upstreams, exchange, path)
-    if any(status != _OK for status, _ in answers):
-        raise Unavailable("A shard does not report its health. Ask again.")
+    for status, body in answers:
+        if status == _WRONG:
+            raise error_of(json_decoder(dict[str, Any]).decode(body))
+        if status != _OK:
+            raise Unavailable("A shard does not report its health. Ask again.")
     return [json_decoder(kind).decode(body) for _, body in answers]
 
 

@@ -33,7 +33,7 @@ from restante.model.backplane.backplane_answers import RefusedPage
 from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped, RecipientProgress
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
-from restante.model.mailboxes.list_pages import page_size, page_token
+from restante.model.mailboxes.list_pages import check_order, page_size, page_token
 from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus
@@ -47,6 +47,7 @@ Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
 
 
 async def _recipients(lines: ShardLines, call: ListRecipients, caller: Grant) -> RecipientPage:
+    check_order(call.order)
     places, size = _places(call.after, len(lines.lines)), page_size(call.limit)
     asked = [msgspec.structs.replace(call, after=str(place), limit=size) for place in places]
     pages = await asyncio.gather(*(lines.call(shard, one, caller) for shard, one in enumerate(asked)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -299,7 +299,7 @@ def _failure(
         return _partly(len(known), stored, made)
     _, gravest = min(refused, key=lambda one: _rank(one[1]))
     if isinstance(gravest, FaultyMessages):
-        gravest = _of_their_shards(in_the_body(refused))
+        gravest = of_their_shards(in_the_body((part.rows, error) for part, error in refused))
     gravest.details["partitions"] = msgspec.to_builtins(stored.partitions)
     return gravest
 
@@ -309,16 +309,16 @@ def _rank(error: RestanteError) -> tuple[bool, int]:
     return type(error).retriable, _GRAVEST.index(code) if code in _GRAVEST else len(_GRAVEST)
 
 
-def in_the_body(refused: Sequence[tuple[ShardPart, RestanteError]]) -> FaultyMessages:
-    """The faults of all parts, by where the messages stand in the body."""
+def in_the_body(refused: Iterable[tuple[Sequence[int], BaseException]]) -> FaultyMessages:
+    """The faults of all parts, by where the messages stand in the body: each part has rows of it."""
     faults: list[Fault] = []
-    for part, error in refused:
+    for rows, error in refused:
         if isinstance(error, FaultyMessages):
-            faults += [msgspec.structs.replace(fault, index=part.rows[fault.index]) for fault in error.faults]
+            faults += [msgspec.structs.replace(fault, index=rows[fault.index]) for fault in error.faults]
     return refusal(sorted(faults, key=lambda fault: fault.index))
 
 
-def _of_their_shards(whole: FaultyMessages) -> FaultyMessages:
+def of_their_shards(whole: FaultyMessages) -> FaultyMessages:
     """The refusal of some parts of a send, of which others may be stored."""
     whole.args = (whole.message.replace(", so none was;", ", so none was of their shards;"),)
     whole.message = str(whole.args[0])

@@ -39,7 +39,7 @@ def _part_of(call: StageParcel, cut: StagedCut, part: ShardPart) -> StagePart:
 def _all_staged(parts: Sequence[ShardPart], outcomes: Sequence[StagedPart | BaseException]) -> Sequence[StagedPart]:
     refused = [(part, error) for part, error in zip(parts, outcomes, strict=True) if isinstance(error, FaultyMessages)]
     if refused:
-        raise in_the_body(refused)
+        raise in_the_body((part.rows, error) for part, error in refused)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -16,6 +16,7 @@ from restante.server.connections.bodies import length_of, too_large
 from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
 
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"expect", b"upgrade", b"proxy-connection", b"te"})
+_ABOUT_A_BODY = frozenset({b"content-length", b"transfer-encoding", b"content-type", b"content-encoding", b"trailer"})
 _OURS = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"date", b"server", b"x-content-type-options"})
 """Headers of an answer that this server gives itself."""
 _KEPT_MAX = 64
@@ -174,8 +175,11 @@ class Upstream:
         self._kept.clear()
 
 
-def head_bytes(exchange: Exchange) -> bytes:
+def head_bytes(exchange: Exchange, *, bodiless: bool = False) -> bytes:
     """The request line and the headers as they came, less those about the connection; they end with an empty line.
+
+    Of a request that is passed on `bodiless` those about its body are left out, too: the shard would wait for it, and take the next
+    request on this connection for it.
 
     A HEAD is asked as a GET: the answer's end can be told then, and the own server leaves the body out. HTTP/1.0 may
     come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
@@ -186,7 +190,8 @@ def head_bytes(exchange: Exchange) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (method.encode(), target)]
     if exchange.raw(b"host") is None:
         lines.append(b"host: localhost")
-    lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in _HOP_BY_HOP]
+    left_out = _HOP_BY_HOP | _ABOUT_A_BODY if bodiless else _HOP_BY_HOP
+    lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in left_out]
     return b"\r\n".join([*lines, b"", b""])
 
 
@@ -281,7 +286,7 @@ async def fetch(
 
     `header` is one more line.
     """
-    head = head_bytes(exchange)
+    head = head_bytes(exchange, bodiless=True)
     if header:
         head = head.removesuffix(b"\r\n") + header + b"\r\n\r\n"
     if path is not None:
