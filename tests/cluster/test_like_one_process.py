@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from websockets.sync.client import connect
 
 from restante.limits import ACKNOWLEDGED_CALLS_MAX
 from restante.model.storage.partition import partition_of
 from tests.cluster.several import SeveralHub
 from tests.cluster.test_doors import names
+from tests.server.live import Talk
 from tests.server.wire import Wire
 
 LATER = "2099-01-01T00:00:00Z"
@@ -184,3 +186,31 @@ def test_who_has_only_duplicates_of_a_batch_is_listed_once_among_the_slowest(wir
         after = None if page["next"] is None else f"&after={page['next']}"
     assert seen[:3] == sorted(again)
     assert sorted(seen) == sorted(again + fresh)
+
+
+def test_a_live_client_sends_to_recipients_of_every_shard_and_its_other_clients_hear_of_it(
+    several: SeveralHub, wire: Wire
+) -> None:
+    sender, everybody = HERE, [names(shard, 2)[1] for shard in range(4)]
+    url = f"{several.url.replace('http', 'ws')}/v1/recipients/{sender}/live"
+    with connect(url) as one, connect(url) as other:
+        first, second = Talk(one), Talk(other)
+        assert (first.frame()["type"], second.frame()["type"]) == ("connected", "connected")
+        for number in range(40):
+            message = {"recipient": everybody[number % 4], "data": number}
+            first.say(type="send", request=number, message=message)
+        told = [frame for frame in first.frames(80) if frame["type"] == "status"]
+        assert [own["status"] for own in told] == ["processed"] * 40
+        echoed = [frame["message"] for frame in second.frames(80) if frame["type"] == "echo"]
+        assert {(own["recipient"], own["data"]) for own in echoed} == {(everybody[n % 4], n) for n in range(40)}
+    for place, name in enumerate(everybody):
+        stored = wire.get(f"/v1/recipients/{name}/messages").json()["messages"]
+        assert [own["data"] for own in stored] == list(range(place, 40, 4))
+
+
+def test_what_another_shard_refuses_of_a_live_client_is_lost_and_says_why(several: SeveralHub, wire: Wire) -> None:
+    wire.publish({"recipient": THERE, "data": 1, "id": "taken"})
+    with connect(f"{several.url.replace('http', 'ws')}/v1/recipients/{HERE}/live") as own:
+        talk = Talk(own)
+        talk.say(type="send", request=1, message={"recipient": THERE, "data": 2, "id": "taken"})
+        assert talk.until("status")["reason"].startswith("message_conflict: ")

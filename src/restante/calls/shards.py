@@ -167,6 +167,13 @@ class AskRound(ShardCall[RoundState], frozen=True):
     partitions: tuple[int, ...]
 
 
+class ShowMessage(ShardCall[bytes], frozen=True):
+    """To the shard of a recipient: one of its messages as JSON, for a sender in another shard."""
+
+    recipient: str
+    message_id: str
+
+
 class CutStep(Enum):
     """The steps of a shard for a backup of one moment over all shards, one after the other."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from restante.calls.mailboxes import FindMessage
 from restante.calls.removal import Erase, Release, SetAside, Withdraw
+from restante.calls.shards import ShowMessage
 from restante.errors import MessageUnknown
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.procedures import Functions
@@ -22,6 +23,7 @@ from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.outtake import time_column, to_messages, to_table
 from restante.model.publishing.delay import DelayedRow, columns_of
 from restante.model.publishing.message import NEVER, Message, State
+from restante.wire.outgoing.outgoing import message_json
 
 
 def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table:
@@ -38,6 +40,12 @@ def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table
 
 def find_message(core: Core, call: FindMessage, _: Grant) -> Message:
     return to_messages(find_table(core, core.address(call.recipient), call.message_id))[0]
+
+
+def show_message(core: Core, call: ShowMessage, _: Grant) -> bytes:
+    shown = message_json(find_table(core, core.address(call.recipient), call.message_id))
+    core.store.require_owned()
+    return shown
 
 
 def withdraw(core: Core, call: Withdraw, _: Grant) -> None:
@@ -95,6 +103,7 @@ def _table_of(row: DelayedRow) -> pa.Table:
 
 FUNCTIONS: Functions = {
     FindMessage: find_message,
+    ShowMessage: show_message,
     Withdraw: withdraw,
     SetAside: set_aside,
     Release: release,

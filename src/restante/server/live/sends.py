@@ -10,12 +10,14 @@ import msgspec
 
 from restante.calls.mailboxes import FindMessage
 from restante.calls.publishing import Publish
+from restante.calls.shards import ShowMessage
 from restante.errors import Internal, RestanteError
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.access.access import Role
 from restante.model.access.origin_access import check_origins
 from restante.model.columns.text_ids import shown_id
 from restante.model.columns.texts import Texts
+from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing import intake
 from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.letter import letter_of
@@ -42,6 +44,8 @@ class LiveSends:
         self._correlation_id = correlation_id
         self._room = asyncio.Semaphore(LIVE_SENDS_MAX)
         self._under_way: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        """Of what goes to other shards: one after the other."""
 
     async def take(self, frame: Send) -> None:
         """Check a message, say its id, and have it stored. While many are under way, nothing more is read."""
@@ -84,7 +88,7 @@ class LiveSends:
         started, sent = time.perf_counter(), Few((message,))
         try:
             with self._desk.room.publish():
-                receipt = await self._desk.link_of(self._connection.held.grant).call(Publish(sent))
+                receipt = await self._published(message.recipient, Publish(sent))
         except RestanteError as error:
             self._tell(Fate(message.id or "", "lost", f"{error.code}: {error.message}"))
             return
@@ -98,6 +102,14 @@ class LiveSends:
         if receipt.accepted:
             await self._echo(message)
 
+    async def _published(self, recipient: str, call: Publish) -> Receipt:
+        others = self._desk.post.other_shards
+        away = others.partition_of(recipient)
+        if away is None:
+            return await self._desk.link_of(self._connection.held.grant).call(call)
+        async with self._turn:
+            return await others.ask(away, call)
+
     def _tell(self, fate: Fate) -> None:
         """All clients of the sender hear what became of it."""
         frame = encode_hub_frame(fate)
@@ -110,8 +122,15 @@ class LiveSends:
         if message.recipient == own.recipient or not post.others(own):
             return
         try:
-            stored = await self._desk.read(self._desk.hub.find_table, FindMessage(message.recipient, message.id or ""))
+            stored = await self._shown(message.recipient, message.id or "")
         except RestanteError as error:
             _log.warning("A message could not be echoed: %s", error)
             return
-        post.tell_others(own, echo_frame(message_json(stored)))
+        post.tell_others(own, echo_frame(stored))
+
+    async def _shown(self, recipient: str, message_id: str) -> bytes:
+        """A message that is stored, as JSON."""
+        away = self._desk.post.other_shards.partition_of(recipient)
+        if away is not None:
+            return await self._desk.post.other_shards.ask(away, ShowMessage(recipient, message_id))
+        return message_json(await self._desk.read(self._desk.hub.find_table, FindMessage(recipient, message_id)))
