@@ -191,7 +191,7 @@ def test_who_has_only_duplicates_of_a_batch_is_listed_once_among_the_slowest(wir
 def test_a_live_client_sends_to_recipients_of_every_shard_and_its_other_clients_hear_of_it(
     several: SeveralHub, wire: Wire
 ) -> None:
-    sender, everybody = HERE, [names(shard, 2)[1] for shard in range(4)]
+    sender, everybody = HERE, [names(shard, 20)[19] for shard in range(4)]
     url = f"{several.url.replace('http', 'ws')}/v1/recipients/{sender}/live"
     with connect(url) as one, connect(url) as other:
         first, second = Talk(one), Talk(other)

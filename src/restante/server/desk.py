@@ -12,6 +12,7 @@ from typing import ParamSpec, Protocol, TypeVar
 from restante.calls.call import Answer, Call
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.other_shards import OtherShards
 from restante.model.access.access import EVERYTHING, Grant
 from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
@@ -96,6 +97,8 @@ class Desk(Counter):
     """The link to the hub of this process."""
     post: ConnectedClients = field(init=False)
     """The live connections, which get messages pushed."""
+    other_shards: OtherShards = field(init=False)
+    """The way from live clients here to the shards that this hub does not have."""
     tickets: Tickets = field(init=False)
     """The tickets that browsers carry in addresses."""
     health: HealthRounds = field(init=False)
@@ -106,6 +109,7 @@ class Desk(Counter):
         assert isinstance(self.link, InProcess), "a hub is served by the process that has it"
         self.own = self.link
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
+        self.other_shards = self.own.other_shards()
         self.tickets = Tickets(time.monotonic)
         measure_server(self.hub.health_sources, self.metrics.api, self.folder)
         self.health = HealthRounds(self.hub, self.settings.health)

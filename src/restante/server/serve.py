@@ -134,6 +134,7 @@ class Service(HttpServer):
             _log.info("ended")
 
     async def _close_hub(self) -> None:
+        self.desk.other_shards.close()
         await self.desk.link.thread(self.desk.health.close)
         await self.desk.link.close()
 

@@ -25,6 +25,7 @@ from restante.hub.door import (
 from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_watch import OwnWays, Watch, in_thread
+from restante.hub.door.other_shards import OtherShards
 from restante.hub.engine.commit_request import CommitRequest, closed
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
@@ -90,6 +91,9 @@ class InProcess(InProcessLive):
     def apart(self, *, timeout: float | None = None) -> ApartHub:
         """The link for the threads of a member."""
         return self._hub.apart(timeout=timeout)
+
+    def other_shards(self) -> OtherShards:
+        return OtherShards(self._hub.core)
 
     async def close(self) -> None:
         self._hub.hand_over(asyncio.get_running_loop())

@@ -25,7 +25,6 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.engine.live_mail import Elsewhere, Handed, Mail, Shipped
 from restante.server.live.connection import LiveConnection
 from restante.server.live.live_rows import LiveRows
-from restante.server.live.other_shards import OtherShards
 from restante.server.live.parcels import Found, parcel_rows
 from restante.server.live.replay import Replays
 from restante.server.live.tally import LiveTally
@@ -50,7 +49,6 @@ class ConnectedClients:
     def __init__(self, hub: OpenHub, settings: LiveSettings, *, drain_seconds: float) -> None:
         self.settings = settings
         self.tally = LiveTally()
-        self.other_shards = OtherShards(hub)
         self._hub = hub
         self._drain_seconds = drain_seconds
         self._connections: dict[str, list[LiveConnection]] = {}
@@ -71,7 +69,6 @@ class ConnectedClients:
         with self._hub.pushing(self._take):
             await draining.wait()
             await self._say_goodbye()
-        self.other_shards.close()
 
     # Who is connected
 

@@ -45,7 +45,7 @@ class LiveSends:
         self._room = asyncio.Semaphore(LIVE_SENDS_MAX)
         self._under_way: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
-        """Of what goes to other shards: one after the other."""
+        """The order of what goes to other shards: one after the other."""
 
     async def take(self, frame: Send) -> None:
         """Check a message, say its id, and have it stored. While many are under way, nothing more is read."""
@@ -103,7 +103,7 @@ class LiveSends:
             await self._echo(message)
 
     async def _published(self, recipient: str, call: Publish) -> Receipt:
-        others = self._desk.post.other_shards
+        others = self._desk.other_shards
         away = others.partition_of(recipient)
         if away is None:
             return await self._desk.link_of(self._connection.held.grant).call(call)
@@ -130,7 +130,7 @@ class LiveSends:
 
     async def _shown(self, recipient: str, message_id: str) -> bytes:
         """A message that is stored, as JSON."""
-        away = self._desk.post.other_shards.partition_of(recipient)
+        away = self._desk.other_shards.partition_of(recipient)
         if away is not None:
-            return await self._desk.post.other_shards.ask(away, ShowMessage(recipient, message_id))
+            return await self._desk.other_shards.ask(away, ShowMessage(recipient, message_id))
         return message_json(await self._desk.read(self._desk.hub.find_table, FindMessage(recipient, message_id)))

@@ -8,9 +8,9 @@ from functools import partial
 
 from restante.calls.call import Answer, Call
 from restante.errors import NotOwner, OutcomeUnknown
-from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process_watch import in_thread
 from restante.hub.engine.commit_request import closed
+from restante.hub.engine.core import Core
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.ports.carrier import Silent
 
@@ -21,8 +21,8 @@ _PAUSE_SECONDS = 0.05
 class OtherShards:
     """The way from the live clients of one shard to the other shards. Its threads are its own: a silent shard holds up nothing else."""
 
-    def __init__(self, hub: OpenHub) -> None:
-        self._core = hub.core
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-live")
 
     def partition_of(self, recipient: str) -> int | None:
