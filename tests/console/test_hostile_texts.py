@@ -257,3 +257,14 @@ def test_the_name_to_type_is_what_the_page_shows() -> None:
     assert is_typed("a\u202eb ", "a\u202eb")
     assert not is_typed("a b", "a\u202eb")
     assert not is_typed("", "a")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" * 5_000, '{"n": 1e999}'])
+def test_numbers_that_no_program_holds_spoil_no_page(littered: ServedHub, number: str) -> None:
+    """JSON has them, so the hub takes them, and a page shows them as they came."""
+    browser, own = Browsing(littered.url), f"n-{len(number)}-{number[:2]}"
+    sent = f'{{"recipient": "numbers", "id": {json.dumps(own)}, "data": {number}}}'
+    assert browser.ask("POST", "/v1/messages", sent.encode(), {"content-type": "application/json"}).status == 201
+    shown = browser.get(f"/recipients/numbers/messages/{quote(own, safe='')}")
+    assert shown.status == 200
+    assert number in shown.page.text.replace("{ ", "{").replace(" }", "}")

@@ -13,6 +13,7 @@ from restante.console.view.tables import badge, facts, section
 from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
 from restante.console.web.visits import Visit
+from restante.decoders import json_decoder
 from restante.errors import NotFound
 from restante.limits import CONSOLE_HEX_BYTES_MAX, CONSOLE_PICTURE_BYTES_MAX, CONSOLE_SHOWN_BYTES_MAX
 
@@ -121,13 +122,20 @@ def _data(name: str, own: str, found: SeenMessage) -> Child:
 
 
 def pretty(content: bytes) -> str:
-    """JSON with a line for each value; what is too long to format stays as it came."""
+    """JSON with a line for each value; what is too long or too deep to format stays as it came."""
     if len(content) > 16 * CONSOLE_SHOWN_BYTES_MAX:
         return content[: CONSOLE_SHOWN_BYTES_MAX + 1].decode("utf-8", "replace")
-    value = msgspec.json.decode(content)
-    if isinstance(value, str):
-        return value
-    return msgspec.json.format(content, indent=2).decode()
+    try:
+        if _is_text(content):
+            return json_decoder(str).decode(content)
+        return msgspec.json.format(content, indent=2).decode()
+    except (msgspec.MsgspecError, RecursionError):
+        return content.decode("utf-8", "replace")
+
+
+def _is_text(content: bytes) -> bool:
+    """Whether JSON is one text. Numbers are not read: JSON has some that no program holds."""
+    return content.lstrip(b" \t\r\n").startswith(b'"')
 
 
 def _as_text(found: SeenMessage, content: bytes) -> str | None:
