@@ -539,6 +539,19 @@ def test_a_wrong_token_is_refused(scene: Scene) -> None:
     context.close()
 
 
+def test_a_link_of_another_site_opens_its_page_and_signs_nobody_out(scene: Scene) -> None:
+    with scene.page() as page:
+        cookies = page.context.cookies()
+        elsewhere = page.context.new_page()
+        elsewhere.goto(scene.running.url.replace("127.0.0.1", "localhost") + "/docs")
+        target = f"{scene.running.url}/console/recipients/ada"
+        elsewhere.evaluate("target => { location.href = target; }", target)
+        elsewhere.get_by_role("heading", name="ada").wait_for()
+        page.reload()
+        assert page.get_by_role("heading", name="Overview").is_visible()
+        assert page.context.cookies() == cookies
+
+
 # Texts that try to be something else
 
 

@@ -17,7 +17,7 @@ def test_a_visitor_without_a_token_is_asked_for_one(guarded: Guarded) -> None:
     shown = browser.get("", follow=False)
     assert (shown.status, shown.headers["location"]) == (303, "/console/sign-in")
     for path in ("/recipients", "/recipients/ada", "/tokens", "/do/erase?recipient=ada", "/nosuch"):
-        assert browser.get(path, follow=False).headers["location"] == "/console/sign-in"
+        assert str(browser.get(path, follow=False).headers["location"]).startswith("/console/sign-in?page=")
     assert "asks for a token" in browser.get("").page.text
 
 
@@ -26,6 +26,38 @@ def test_a_token_opens_the_console(guarded: Guarded) -> None:
     shown = browser.sign_in(guarded.secrets["operator"])
     assert (shown.status, shown.headers["location"]) == (303, "/console")
     assert browser.get("").page.text.count("Overview") >= 1
+
+
+@pytest.mark.parametrize("path", ["/recipients/ada", "/recipients/a%2Fb%3Fc?state=waiting", "/batches?key=x%26y"])
+def test_signing_in_leads_to_the_page_that_was_asked_for(guarded: Guarded, path: str) -> None:
+    browser = Browsing(guarded.running.url)
+    asked = browser.get(path).page.fields()
+    assert browser.post("/sign-in", {**asked, "token": "rst_wrong"}).page.fields()["page"] == asked["page"]
+    shown = browser.post("/sign-in", {**asked, "token": guarded.secrets["operator"]})
+    assert shown.headers["location"] == f"/console{path}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["//evil.example", "https://evil.example/", "../v1/x", "\\\\evil.example", "x\r\nset-cookie: a=b", "%ED%A0%80"],
+)
+def test_signing_in_leads_nowhere_else(guarded: Guarded, page: str) -> None:
+    browser = Browsing(guarded.running.url)
+    fields = {"seal": browser.get("/sign-in").page.fields()["seal"], "page": page}
+    shown = browser.post("/sign-in", {**fields, "token": guarded.secrets["operator"]})
+    where = str(shown.headers["location"])
+    assert where == "/console" or where.startswith("/console/")
+    assert ".." not in where
+
+
+def test_a_link_of_another_site_takes_nobodys_cookie_away(guarded: Guarded) -> None:
+    """The browser keeps the cookie back then: to give it a new one would sign its owner out."""
+    stranger = Browsing(guarded.running.url, headers={"sec-fetch-site": "cross-site"})
+    for path in ("", "/recipients/ada?state=waiting", "/sign-in", "/nosuch"):
+        shown = stranger.get(path)
+        assert (shown.status, shown.headers["set-cookie"]) == (200, None)
+        leads = [one["content"] for one in shown.page.of("meta") if one.get("http-equiv") == "refresh"]
+        assert leads == [f"0; url=/console{path}"]
 
 
 def test_the_cookie_is_out_of_reach_for_scripts_and_other_sites(guarded: Guarded) -> None:

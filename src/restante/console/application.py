@@ -28,6 +28,7 @@ from restante.console.web.exchanges import (
 )
 from restante.console.web.extras import KnownExtras
 from restante.console.web.patience import Patience
+from restante.console.web.returns import address_of, kept
 from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
 from restante.console.web.streams import PageStreams
 from restante.console.web.visits import ConsoleVisitor, Visit
@@ -86,6 +87,8 @@ class Console:
         cookie, fresh = self._cookie_of(request)
         if request.method == "POST":
             self._refuse_forged(request, cookie)
+        elif fresh and request.from_elsewhere:
+            return sign_in.come_in(address_of(kept(request)))
         reply = await self._visited(request, cookie)
         if fresh and "set-cookie" not in reply.headers:
             reply.headers["set-cookie"] = self._set(cookie, request)
@@ -100,7 +103,7 @@ class Console:
             visit = await self._visit(request, cookie)
         except Unauthenticated:
             self._sessions.end(cookie)
-            return redirect(at("sign-in"))
+            return redirect(at("sign-in", page=kept(request)))
         except RestanteError as error:
             return sign_in.unreachable(self._door.where, error)
         return await self._shown(visit)
@@ -156,17 +159,17 @@ class Console:
             )
 
     async def _sign_in(self, request: ConsoleRequest, cookie: str) -> ConsoleReply:
-        seal = self._sessions.seal(cookie)
+        seal, page = self._sessions.seal(cookie), (request.form.get("page") or request.query.get("page"))
         if request.method != "POST":
-            return await sign_in.ask(HubAsker(self._door, None), seal)
+            return await sign_in.ask(HubAsker(self._door, None), seal, page)
         token = request.form.get("token", "").strip()
         try:
             _check_token(token)
             await HubAsker(self._door, token).get(ConsoleVisitor, "whoami")
         except RestanteError as error:
-            return sign_in.refused(self._door.where, seal, error)
+            return sign_in.refused(self._door.where, seal, page, error)
         self._sessions.end(cookie)
-        reply = redirect(BASE)
+        reply = redirect(address_of(page))
         reply.headers["set-cookie"] = self._set(self._sessions.begin(token), request)
         return reply
 

@@ -6,27 +6,28 @@ from restante.console.view.frame import bare_page
 from restante.console.view.markup import BASE, Child, Markup, at, tag
 from restante.console.web.doors import HubAsker
 from restante.console.web.exchanges import ConsoleReply, redirect
+from restante.console.web.returns import address_of
 from restante.console.web.visits import ConsoleVisitor
 from restante.errors import RestanteError
 
 
-async def ask(hub: HubAsker, seal: str) -> ConsoleReply:
-    """The form; a hub that asks for no token needs none."""
+async def ask(hub: HubAsker, seal: str, page: str | None) -> ConsoleReply:
+    """The form, which leads to the page that was asked for; a hub that asks for no token needs none."""
     try:
         await hub.get(ConsoleVisitor, "whoami")
     except RestanteError as error:
         if error.code != "unauthenticated":
             return unreachable(hub.where, error)
-        return bare_page("Sign in", *_form(hub.where, seal))
-    return redirect(BASE)
+        return bare_page("Sign in", *_form(hub.where, seal, page))
+    return redirect(address_of(page))
 
 
-def refused(where: str, seal: str, error: RestanteError) -> ConsoleReply:
+def refused(where: str, seal: str, page: str | None, error: RestanteError) -> ConsoleReply:
     said = tag("p", error.message, class_="note bad", role="alert", id="refused")
-    return bare_page("Sign in", *_form(where, seal, said), status=401)
+    return bare_page("Sign in", *_form(where, seal, page, said), status=401)
 
 
-def _form(where: str, seal: str, said: Child = None) -> tuple[Child, ...]:
+def _form(where: str, seal: str, page: str | None, said: Child = None) -> tuple[Child, ...]:
     field = tag(
         "input", type="password", name="token", id="token", required=True, autocomplete="current-password",
         autofocus=True, spellcheck="false", aria_describedby="hint", placeholder="rst_…",
@@ -39,6 +40,7 @@ def _form(where: str, seal: str, said: Child = None) -> tuple[Child, ...]:
         tag(
             "form",
             tag("input", type="hidden", name="seal", value=seal),
+            tag("input", type="hidden", name="page", value=page) if page else None,
             tag("label", "Token", for_="token"),
             field,
             tag(
@@ -58,6 +60,16 @@ def _form(where: str, seal: str, said: Child = None) -> tuple[Child, ...]:
 
 def _brand() -> Markup:
     return tag("p", tag("img", src=f"{BASE}/assets/mark.svg", alt="", width=28, height=28), "Restante", class_="brand")
+
+
+def come_in(address: str) -> ConsoleReply:
+    """A page that leads on to another one at once, for visitors who followed a link of another site.
+
+    Their browser keeps the cookie back until a page of the console asks. Without it they would seem to be new, and be given
+    another cookie in place of the one that they signed in with.
+    """
+    on = tag("p", tag("a", "Open the console", href=address, class_="button"))
+    return bare_page("Console", _brand(), on, onward=address)
 
 
 def unreachable(where: str, error: RestanteError) -> ConsoleReply:

@@ -62,16 +62,18 @@ def _streaming(visit: Visit) -> dict[str, str]:
     return {"data_stream": at("stream", page=path, **query)}
 
 
-def bare_page(title: str, *children: Child, status: int = 200) -> ConsoleReply:
-    """A page for those who are not signed in."""
+def bare_page(title: str, *children: Child, status: int = 200, onward: str | None = None) -> ConsoleReply:
+    """A page for those who are not signed in; `onward` is where it leads by itself."""
     body = tag("body", tag("main", children, id="main", class_="alone"), class_="bare")
-    return ConsoleReply(whole(title, body), status)
+    leads = None if onward is None else tag("meta", http_equiv="refresh", content=f"0; url={onward}")
+    return ConsoleReply(whole(title, body, leads), status)
 
 
-def whole(title: str, body: Markup) -> bytes:
+def whole(title: str, body: Markup, leads: Markup | None = None) -> bytes:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
+        leads,
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{title} · Restante"),

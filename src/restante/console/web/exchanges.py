@@ -59,6 +59,11 @@ class ConsoleRequest:
         """Whether the browser came over TLS, as the proxy in front says."""
         return self.headers.get("x-forwarded-proto") == "https" or self.headers.get(":scheme") == "https"
 
+    @property
+    def from_elsewhere(self) -> bool:
+        """Whether a page of another site led here: then the browser keeps back the cookie that it may have."""
+        return self.headers.get("sec-fetch-site") == "cross-site"
+
 
 @dataclass(slots=True)
 class ConsoleReply:
