@@ -194,3 +194,17 @@ def test_a_change_is_never_made_by_looking(browser: Browsing, own: Hub) -> None:
 
 def test_every_change_asks_for_something_to_be_typed() -> None:
     assert set(DEEDS) >= {"purge", "erase", "withdraw", "set-aside", "release", "discard", "reset", "revoke"}
+
+
+def test_a_token_that_is_refused_keeps_what_was_said(guarded: Guarded) -> None:
+    browser = guarded.browser("operator")
+    said = {"seal": browser.seal(), "origins": "north\nsouth", "note": "the meters", "days": "7"}
+    for roles, told in ([], "Choose at least one role."), (["reader"], "give that role too"):
+        shown = browser.post("/tokens", {**said, "role": roles})
+        assert (shown.status, told in shown.page.text) == (400, True)
+        assert "north\nsouth" in shown.page.texts
+        assert shown.page.fields()["note"] == "the meters"
+        assert [one["value"] for one in shown.page.of("option") if "selected" in one] == ["7"]
+        assert [one["value"] for one in shown.page.of("input") if "checked" in one] == roles
+    made = browser.post("/tokens", {**said, "role": "publisher"})
+    assert (made.status, made.page.fields()["note"]) == (201, "")

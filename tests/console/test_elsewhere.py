@@ -64,7 +64,9 @@ def test_a_hub_elsewhere_is_shown_and_changed(guarded: Guarded) -> None:
 
 def test_a_hub_that_is_not_there_is_a_page_that_says_so(hub: ServedHub) -> None:
     with _console(f"http://127.0.0.1:{_free_port()}") as (_, address):
-        shown = Browsing(address).get("")
+        shown = Browsing(address).get("/recipients/ada?state=waiting")
         assert shown.status == 503
         assert "does not answer" in shown.page.text
+        assert "/console/recipients/ada?state=waiting" in shown.page.links
+        assert "data-away" in shown.page.of("body")[0]
         assert Browsing(address).get("/sign-in").status == 503

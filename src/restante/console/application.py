@@ -78,7 +78,7 @@ class Console:
                 return
             reply = await self._answer(request)
         except RestanteError as error:
-            reply = ConsoleReply(error.message.encode(), status_of(error.code), "text/plain; charset=utf-8")
+            reply = sign_in.not_taken(error)
         await send_reply(send, reply, head=head)
 
     async def _answer(self, request: ConsoleRequest) -> ConsoleReply:
@@ -105,7 +105,8 @@ class Console:
             self._sessions.end(cookie)
             return redirect(at("sign-in", page=kept(request)))
         except RestanteError as error:
-            return sign_in.unreachable(self._door.where, error)
+            address = None if request.method == "POST" else address_of(kept(request))
+            return sign_in.unreachable(self._door.where, error, address)
         return await self._shown(visit)
 
     async def _shown(self, visit: Visit) -> ConsoleReply:

@@ -2,17 +2,34 @@
 "use strict";
 
 (() => {
-  document.documentElement.classList.add("scripted");
-
   // One stream a page: parts of it come again when they have changed.
 
   const lost = document.getElementById("lost");
 
-  function tellLost(text) {
+  function tellLost(text, offer) {
     if (lost === null) return;
     lost.hidden = text === "";
-    if (text !== "") lost.textContent = text;
+    if (text === "") return;
+    lost.textContent = text;
+    if (offer === undefined) return;
+    const again = document.createElement("a");
+    again.href = location.href;
+    again.textContent = offer;
+    lost.append(" ", again);
   }
+
+  // Whether the page can be had again. If its answer is an error of the hub, or none, it is asked for until there is one.
+  const PAUSE = 3000;
+
+  function whenItIsThere(then) {
+    setTimeout(async () => {
+      const answer = await fetch(location.href, { method: "HEAD", redirect: "manual" }).catch(() => null);
+      if (answer === null || answer.status >= 500) whenItIsThere(then);
+      else then(answer);
+    }, PAUSE * (1 + Math.random() / 2));
+  }
+
+  if (document.body.dataset.away !== undefined) whenItIsThere(() => location.reload());
 
   function busyIn(part) {
     const own = document.activeElement;
@@ -53,8 +70,10 @@
     };
   }
 
+  let stream = null;
+
   function follow(address) {
-    const stream = new EventSource(address);
+    stream = new EventSource(address);
     stream.addEventListener("part", (event) => {
       tellLost("");
       const { name, html } = JSON.parse(event.data);
@@ -64,11 +83,16 @@
     stream.addEventListener("trouble", () => tellLost("The hub does not answer. Trying again…"));
     stream.addEventListener("open", () => tellLost(""));
     stream.addEventListener("error", () => {
-      const closed = stream.readyState === EventSource.CLOSED;
-      tellLost(closed ? "No longer followed. Load the page again." : "Not connected. Trying again…");
+      tellLost("Not connected. Trying again…");
+      // A browser tries again by itself if the connection was lost, but not if the answer was an error.
+      if (stream.readyState === EventSource.CLOSED) whenItIsThere((answer) => followAgain(address, answer));
     });
-    addEventListener("pagehide", () => stream.close(), { once: true });
-    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  }
+
+  function followAgain(address, answer) {
+    if (answer.ok) follow(address);
+    else if (answer.type === "opaqueredirect") tellLost("Your session has ended.", "Sign in again");
+    else tellLost("This page does not move any more.", "Load it again");
   }
 
   // What has the focus keeps it when its part is replaced: found again by its address, or else by its place.
@@ -86,7 +110,11 @@
     };
   }
 
-  if (document.body.dataset.stream) follow(document.body.dataset.stream);
+  if (document.body.dataset.stream) {
+    follow(document.body.dataset.stream);
+    addEventListener("pagehide", () => stream.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  }
 
   // Times stay true.
 
@@ -153,6 +181,12 @@
     const look = () => { button.disabled = typed.value.trim() !== typed.dataset.typed.trim(); };
     typed.addEventListener("input", look);
     look();
+    // Enter would press the first button of the form, which may be another one.
+    typed.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing) return;
+      event.preventDefault();
+      button.click();
+    });
   }
 
   // A narrow window shows the names of the pages in one row: the one of this page is scrolled into view.
@@ -160,11 +194,22 @@
   const shown = document.querySelector(".frame > nav a[aria-current]");
   if (shown !== null) shown.scrollIntoView({ block: "nearest", inline: "center" });
 
-  // Keys: / goes to the search; g and a letter to a page. A choice that filters a list does so at once.
+  // A choice that filters a list does so at once if a pointer made it. Keys go through all choices on their way: Enter ends it.
 
+  const choice = (event) => event.target instanceof Element ? event.target.closest("select[data-submit]") : null;
+  let pointed = null;
+  document.addEventListener("pointerdown", (event) => { pointed = choice(event); });
   document.addEventListener("change", (event) => {
-    if (event.target instanceof Element && event.target.matches("select[data-submit]")) event.target.form.requestSubmit();
+    if (pointed !== null && choice(event) === pointed) pointed.form.requestSubmit();
   });
+  document.addEventListener("keydown", (event) => {
+    const own = choice(event);
+    if (own === null) return;
+    pointed = null;
+    if (event.key === "Enter") own.form.requestSubmit();
+  });
+
+  // Keys: / goes to the search; g and a letter to a page.
 
   let going = 0;
   document.addEventListener("keydown", (event) => {

@@ -192,7 +192,7 @@ def _states(name: str, chosen: str | None) -> Markup:
         if state is not State.DELAYED
     ]
     select = tag("select", options, name="state", aria_label="Only messages in this state", data_submit=True)
-    go = tag("button", "Show", class_="quiet scriptless")
+    go = tag("button", "Show", class_="quiet")
     return tag("form", select, go, method="get", action=at("recipients", name), class_="inline")
 
 

@@ -110,7 +110,7 @@ async def _tokens(visit: Visit, *said: Child, status: int = 200) -> ConsoleReply
             ".",
         )
         return page(visit, "Tokens", first, listed, status=status)
-    return page(visit, "Tokens", *said, listed, _new(visit), status=status)
+    return page(visit, "Tokens", *said, listed, _new(visit, refused=status >= 400), status=status)
 
 
 def _token_row(visit: Visit, one: SeenToken) -> tuple[Child, ...]:
@@ -134,33 +134,30 @@ def _token_row(visit: Visit, one: SeenToken) -> tuple[Child, ...]:
     )
 
 
-def _new(visit: Visit) -> Markup:
-    roles = [
-        tag("label", tag("input", type="checkbox", name="role", value=role.value), role.value, class_="check")
-        for role in Role
+_BOUNDS = (
+    ("origins", "Publisher: only these origins"),
+    ("recipients", "Recipient: only these mailboxes"),
+    ("groups", "Worker: only these groups"),
+)
+_DAYS = (("", "never"), ("1", "in a day"), ("7", "in 7 days"), ("30", "in 30 days"), ("365", "in a year"))
+
+
+def _new(visit: Visit, *, refused: bool) -> Markup:
+    """The form for a new token; one that was refused keeps what was said."""
+    asked, chosen = (visit.request.form, visit.request.lists.get("role", ())) if refused else ({}, ())
+    bounds = [
+        tag("label", label, tag("textarea", asked.get(name, ""), name=name, rows=2, aria_describedby="bounds"))
+        for name, label in _BOUNDS
     ]
-    days = [
-        tag("option", label, value=value)
-        for value, label in (
-            ("", "never"),
-            ("1", "in a day"),
-            ("7", "in 7 days"),
-            ("30", "in 30 days"),
-            ("365", "in a year"),
-        )
-    ]
+    given = {"type": "text", "name": "note", "value": asked.get("note"), "autocomplete": "off"}
+    days = [tag("option", label, value=value, selected=value == asked.get("days")) for value, label in _DAYS]
     body = form(
         visit,
         ("tokens",),
-        tag("fieldset", tag("legend", "Roles"), roles),
-        tag("label", "Only these origins (publisher), a line each", tag("textarea", name="origins", rows=2)),
-        tag("label", "Only these recipients (recipient), a line each", tag("textarea", name="recipients", rows=2)),
-        tag("label", "Only these groups (worker), a line each", tag("textarea", name="groups", rows=2)),
-        tag(
-            "label",
-            "Note",
-            tag("input", type="text", name="note", maxlength=TOKEN_NOTE_CHARACTERS_MAX, autocomplete="off"),
-        ),
+        tag("fieldset", tag("legend", "Roles"), [_role(one, chosen=one.value in chosen) for one in Role]),
+        bounds,
+        tag("p", "A name on each line. Without names the role is for all of them.", class_="hint", id="bounds"),
+        tag("label", "Note", tag("input", maxlength=TOKEN_NOTE_CHARACTERS_MAX, **given)),
         tag("label", "Expires", tag("select", days, name="days")),
         tag("button", "Make the token", class_="primary"),
         class_="wide",
@@ -168,9 +165,16 @@ def _new(visit: Visit) -> Markup:
     return section("A new token", body)
 
 
+def _role(role: Role, *, chosen: bool) -> Markup:
+    box = tag("input", type="checkbox", name="role", value=role.value, checked=chosen)
+    return tag("label", box, role.value, class_="check")
+
+
 async def make_token(visit: Visit) -> ConsoleReply:
-    given = visit.request.lists
-    body: dict[str, object] = {"roles": list(given.get("role", ())), "note": visit.request.form.get("note", "")}
+    roles = list(visit.request.lists.get("role", ()))
+    if not roles:
+        return await _tokens(visit, note("bad", "Choose at least one role. No token was made."), status=400)
+    body: dict[str, object] = {"roles": roles, "note": visit.request.form.get("note", "")}
     for name in ("origins", "recipients", "groups"):
         lines = [line.strip() for line in visit.request.form.get(name, "").splitlines() if line.strip()]
         if lines:

@@ -122,7 +122,7 @@ def _choose(count: int, chosen: int | None) -> Markup:
     return tag(
         "form",
         select,
-        tag("button", "Show", class_="scriptless"),
+        tag("button", "Show"),
         method="get",
         action=at("producers"),
         class_="controls",

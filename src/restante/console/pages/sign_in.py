@@ -9,6 +9,7 @@ from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.returns import address_of
 from restante.console.web.visits import ConsoleVisitor
 from restante.errors import RestanteError
+from restante.wire.problems import status_of
 
 
 async def ask(hub: HubAsker, seal: str, page: str | None) -> ConsoleReply:
@@ -17,7 +18,7 @@ async def ask(hub: HubAsker, seal: str, page: str | None) -> ConsoleReply:
         await hub.get(ConsoleVisitor, "whoami")
     except RestanteError as error:
         if error.code != "unauthenticated":
-            return unreachable(hub.where, error)
+            return unreachable(hub.where, error, at("sign-in", page=page))
         return bare_page("Sign in", *_form(hub.where, seal, page))
     return redirect(address_of(page))
 
@@ -72,13 +73,29 @@ def come_in(address: str) -> ConsoleReply:
     return bare_page("Console", _brand(), on, onward=address)
 
 
-def unreachable(where: str, error: RestanteError) -> ConsoleReply:
+def not_taken(error: RestanteError) -> ConsoleReply:
+    """The answer to a request that is none of this console: a forged form, or one from before the console was started again."""
+    return bare_page(
+        "Not taken",
+        _brand(),
+        tag("h1", "That did not work"),
+        tag("p", error.message, class_="note bad", role="alert"),
+        tag("p", tag("a", "Back to the start", href=BASE, class_="button")),
+        status=status_of(error.code),
+    )
+
+
+def unreachable(where: str, error: RestanteError, address: str | None) -> ConsoleReply:
+    """The page where there is no hub. One that was only looked at comes by itself as soon as there is one."""
+    by_itself = "The page comes by itself as soon as it answers."
+    said = "Nothing was changed. What you did can be repeated when it answers." if address is None else by_itself
     return bare_page(
         "No hub",
         _brand(),
         tag("h1", "The hub cannot be asked"),
         tag("p", error.message, class_="note bad", role="alert"),
-        tag("p", "This console shows the hub at ", tag("b", where), ". The page can be loaded again at any time."),
-        tag("p", tag("a", "Try again", href=BASE, class_="button")),
+        tag("p", "This console shows the hub at ", tag("b", where), ". ", said),
+        tag("p", tag("a", "Try again", href=address or BASE, class_="button")),
         status=503,
+        away=address is not None,
     )

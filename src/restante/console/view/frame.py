@@ -62,9 +62,11 @@ def _streaming(visit: Visit) -> dict[str, str]:
     return {"data_stream": at("stream", page=path, **query)}
 
 
-def bare_page(title: str, *children: Child, status: int = 200, onward: str | None = None) -> ConsoleReply:
-    """A page for those who are not signed in; `onward` is where it leads by itself."""
-    body = tag("body", tag("main", children, id="main", class_="alone"), class_="bare")
+def bare_page(
+    title: str, *children: Child, status: int = 200, onward: str | None = None, away: bool = False
+) -> ConsoleReply:
+    """A page for those who are not signed in; `onward` is where it leads by itself, and `away` says that it stands for another."""
+    body = tag("body", tag("main", children, id="main", class_="alone"), class_="bare", data_away=away)
     leads = None if onward is None else tag("meta", http_equiv="refresh", content=f"0; url={onward}")
     return ConsoleReply(whole(title, body, leads), status)
 
@@ -142,8 +144,6 @@ _DONE = {
     "withdraw": "The message was withdrawn.",
     "set-aside": "The message was set aside.",
     "release": "The message was released.",
-    "purge": "{count} messages were purged.",
-    "erase": "{count} messages were erased for good.",
     "delete-batch": "The batch was deleted.",
     "discard": "The consignment was discarded.",
     "reset": "The group was reset.",
@@ -151,24 +151,32 @@ _DONE = {
     "resume": "The group goes on.",
     "delete-group": "The group was deleted.",
     "revoke": "The token was revoked.",
-    "file": "{count} runs were merged.",
-    "expire": "{count} messages had expired.",
-    "retain": "{count} messages left history.",
     "retry": "The action will be done again.",
     "give-up": "The action was given up.",
     "forget-job": "The job was forgotten.",
-    "drain": "The node gives its shards away. {count} are left.",
 }
 """The sentence after a change, by its name: an address can choose the sentence, not write one."""
 
+_COUNTED = {
+    "purge": ("1 message was purged.", "{count} messages were purged."),
+    "erase": ("1 message was erased for good.", "{count} messages were erased for good."),
+    "file": ("1 run was merged.", "{count} runs were merged."),
+    "expire": ("1 message had expired.", "{count} messages had expired."),
+    "retain": ("1 message left history.", "{count} messages left history."),
+    "drain": ("The node gives its shards away. 1 is left.", "The node gives its shards away. {count} are left."),
+}
+"""The sentences that say how many, of one and of any other number."""
+
 
 def _flash(visit: Visit) -> Markup | None:
-    said = _DONE.get(visit.request.query.get("done", ""))
-    if said is None:
-        return None
-    count = visit.request.query.get("count", "")
-    shown = f"{int(count):,}" if count.isascii() and count.isdecimal() and len(count) <= 15 else "0"
-    return tag("div", said.format(count=shown), class_="note good", role="status")
+    done = visit.request.query.get("done", "")
+    said = _counted(_COUNTED[done], visit.request.query.get("count", "")) if done in _COUNTED else _DONE.get(done)
+    return None if said is None else tag("div", said, class_="note good", role="status")
+
+
+def _counted(sentences: tuple[str, str], given: str) -> str:
+    count = int(given) if given.isascii() and given.isdecimal() and len(given) <= 15 else 0
+    return sentences[count != 1].format(count=f"{count:,}")
 
 
 def pager(visit: Visit, following: str | int | None, *, name: str = "after", first: bool) -> Markup | None:
