@@ -12,18 +12,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import restante
 from bench.server import LOCALHOST, free_port
 from restante.cli import app
 from restante.cli.serving import tour as tour_command
-from restante.cli.serving.tour_summary import called
+from restante.cli.serving.tour_summary import called, print_addresses
 from restante.model.figures import counted, duration, size
 from restante.samples import sample_night
 from restante.samples.night_steps import Advance, NightResult
@@ -295,6 +297,14 @@ def test_numbers_are_shown_for_people() -> None:
     assert counted(12_000, "message") == "12,000 messages"
     assert [size(count) for count in (7, 7_300, 27_400_000, 5e15)] == ["7 B", "7.3 kB", "27.4 MB", "5,000.0 TB"]
     assert [duration(seconds) for seconds in (0.0123, 3.456)] == ["12 ms", "3.46 s"]
+
+
+@pytest.mark.parametrize("has_console", [True, False])
+def test_the_addresses_end_with_that_of_the_console_if_there_is_one(tmp_path: Path, *, has_console: bool) -> None:
+    printed = StringIO()
+    print_addresses(Console(file=printed, width=120), "http://127.0.0.1:8470", tmp_path, has_console=has_console)
+    last = printed.getvalue().partition("\n\n")[0].splitlines()[-1]
+    assert last.endswith("http://127.0.0.1:8470/console") is has_console
 
 
 def test_commands_to_copy_are_called_as_the_tour_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

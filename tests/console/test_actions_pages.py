@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from restante.console.pages.actions import gist
 from restante.server.serve import ServedHub
 from tests.console.test_hostile_texts import check_inert
 from tests.console.visiting import Browsing, served
@@ -74,6 +75,14 @@ def test_poison_is_shown_with_its_problem_and_data(shop: _Shop) -> None:
     check_inert(one)
     for text in ("poisoned", "3 attempts", "order-1"):
         assert text in one.text
+
+
+def test_a_problem_is_told_by_the_line_that_says_what_happened() -> None:
+    traceback = "Traceback (most recent call last):\n" + '  File "x.py", line 9, in f\n' * 50 + "ValueError: no bank\n"
+    assert gist(traceback) == "ValueError: no bank"
+    assert gist("The bank said\nno.") == "The bank said no."
+    assert gist("x" * 1_000) == "x" * 300 + "…"
+    assert gist("") == ""
 
 
 def test_poison_is_done_again(shop: _Shop) -> None:

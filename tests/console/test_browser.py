@@ -382,8 +382,10 @@ def test_the_reference_is_searched_and_tried(scene: Scene) -> None:
     with scene.page() as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto("/docs")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
         page.keyboard.press("/")
         page.keyboard.type("report run job")
+        assert page.evaluate("scrollY") == 0, "what was found is seen"
         assert page.locator("#reportJob").is_visible()
         assert not page.locator("#publish").is_visible()
         assert not page.locator("h2#publishing").is_visible()

@@ -196,6 +196,11 @@ def test_every_change_asks_for_something_to_be_typed() -> None:
     assert set(DEEDS) >= {"purge", "erase", "withdraw", "set-aside", "release", "discard", "reset", "revoke"}
 
 
+def test_what_is_revoked_is_said(guarded: Guarded) -> None:
+    own = guarded.secrets["worker"][4:12]
+    assert "1 token (worker, a worker) would be" in guarded.browser("operator").get(f"/do/revoke?token={own}").page.text
+
+
 def test_a_token_that_is_refused_keeps_what_was_said(guarded: Guarded) -> None:
     browser = guarded.browser("operator")
     said = {"seal": browser.seal(), "origins": "north\nsouth", "note": "the meters", "days": "7"}

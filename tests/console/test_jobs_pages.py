@@ -11,7 +11,7 @@ import restante
 from restante import JobReport, JobRunState, RunTable
 from restante.client.surface import Hub
 from restante.console.view.figures import duration
-from restante.console.view.run_tables import numeric_columns, shown
+from restante.console.view.run_tables import aligned, numeric_columns, shown
 from restante.server.serve import ServedHub
 from tests.console.conftest import Guarded
 from tests.console.visiting import Browsing, served
@@ -80,6 +80,13 @@ def test_a_job_shows_its_runs_and_its_report_with_plots(visitor: Browsing) -> No
     assert "Report collection-report" in page.text
     assert sum("/runs/" in link for link in page.links) == 5
     assert page.of("body")[0]["data-stream"] == "/console/stream?page=jobs%2Fcollection-report"
+
+
+def test_the_numbers_of_a_column_have_as_many_places() -> None:
+    assert aligned([0.4, 1, 12.25, None]) == ["0.40", "1.00", "12.25", "–"]
+    assert aligned([1, 20_000, None]) == ["1", "20,000", "–"]
+    assert aligned(["a", "b"]) == ["a", "b"]
+    assert aligned([float("nan"), 0.5, 1e-9]) == ["nan", "0.5", "1e-09"]
 
 
 def test_a_run_shows_how_it_went(visitor: Browsing) -> None:

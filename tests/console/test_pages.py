@@ -288,6 +288,8 @@ def test_groups_show_lag_and_members(visitor: Browsing, busy: ServedHub) -> None
         for text in ("Lag by partition", "worker-1", "Held by", "Reset…", "Pause…"):
             assert text in page.text
         assert any("columns" in str(one.get("class")) for one in page.of("svg"))
+        assert "State running" in page.text
+    assert "State nobody" in visitor.get("/groups/readers").page.text
     assert visitor.get("/groups/nosuch").status == 404
 
 
@@ -295,6 +297,8 @@ def test_live_settings_and_tokens(visitor: Browsing) -> None:
     assert "Nobody is connected" in visitor.get("/live").page.text
     settings = visitor.get("/settings").page
     assert "server.console" in settings.text
+    assert "feed_retention_seconds 604800 7 d" in settings.text
+    assert "data_bytes_max 1048576 1 MiB" in settings.text
     assert "partition_count" not in visitor.get("/settings?search=console").page.text
     assert "restante tokens create" in visitor.get("/tokens").page.text
 

@@ -102,7 +102,8 @@ def tour(
             night = _played(url, messages or _MESSAGES, recipients or _RECIPIENTS)
         up = not once and not night.wrong
         with _until_interrupted():
-            _show(night, url, folder, kept=not once or data is not None, up=up, as_json=as_json)
+            _show(night, url, folder, kept=not once or data is not None, as_json=as_json)
+            _show_addresses(url, folder, has_console=has_console, wanted=up and not as_json)
             while up:
                 # Not for long: a signal that comes just before a sleep is heard only after it.
                 time.sleep(_MOMENT_SECONDS)
@@ -248,7 +249,7 @@ def _bars(titled: Callable[[str], str] = "{:<24}".format) -> Iterator[Watch]:
         yield watch
 
 
-def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
+def _show(night: NightResult, url: str, folder: Path, *, kept: bool, as_json: bool) -> None:
     from restante.cli.serving import tour_summary
     from restante.samples.night_steps import SettledNight
 
@@ -260,8 +261,13 @@ def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, a
     tour_summary.print_night(console, night, stored)
     if not isinstance(night, SettledNight):
         tour_summary.print_spark_offer(console)
-    if up:
-        tour_summary.print_addresses(console, url, folder)
+
+
+def _show_addresses(url: str, folder: Path, *, has_console: bool, wanted: bool) -> None:
+    from restante.cli.serving.tour_summary import print_addresses
+
+    if wanted:
+        print_addresses(output(), url, folder, has_console=has_console)
 
 
 @contextmanager

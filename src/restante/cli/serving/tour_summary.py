@@ -118,8 +118,8 @@ def _lines(night: NightResult, stored: StoredOnDisk) -> Iterator[tuple[str, str]
     yield "stored", f"{size(stored.bytes)} in {where}{tables}"
 
 
-def print_addresses(console: Console, url: str, folder: Path) -> None:
-    """Where to look around, and what to try next."""
+def print_addresses(console: Console, url: str, folder: Path, *, has_console: bool) -> None:
+    """Where to look around, and what to try next; the console comes last."""
     command = called(Path(sys.argv[0]))
     hub = "" if url == DEFAULT_URL else f" --hub {url}"
     console.print()
@@ -131,7 +131,7 @@ def print_addresses(console: Console, url: str, folder: Path) -> None:
         ("collect", f"{command} collect{hub} alice"),
         ("batches", f"{command} batches list{hub}"),
         ("check, once it is down", f"{command} doctor {shlex.quote(str(folder))}"),
-        ("console, in a browser", f"{url}/console"),
+        *((("console, in a browser", f"{url}/console"),) if has_console else ()),
     ):
         console.print(_line(subject, text), soft_wrap=True)
     console.print("\nThe hub stays up. Ctrl-C ends it.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restante.console.pages.groups import group_state
 from restante.console.pages.mailbox import short_id
 from restante.console.pages.message import pretty
 from restante.console.view.figures import counted, relative, whole
@@ -20,6 +21,7 @@ from restante.model.actions.action_answers import ActionStatus, PoisonedAction, 
 from restante.model.groups.group_answers import GroupPage, GroupStatus
 
 _GROUPS_SHOWN = 20
+_GIST_CHARACTERS = 300
 
 
 def may_see(visitor: ConsoleVisitor) -> bool:
@@ -66,7 +68,7 @@ def _groups(doing: Sequence[GroupStatus], pages: Sequence[PoisonPage]) -> Markup
     rows = [
         (
             link(one.group, "groups", one.group),
-            badge("paused") if one.paused else badge("running", "green") if one.members else badge("nobody", "grey"),
+            group_state(one),
             ", ".join(one.actions),
             whole(one.lag),
             whole(len(one.members)),
@@ -112,7 +114,7 @@ def _table(visit: Visit, group: str, found: Sequence[PoisonedAction]) -> Markup:
         (
             tag("div", tag("b", one.action), tag("div", one.concerns, class_="soft")),
             tag("code", link(short_id(one.id), "actions", "one", id=one.id, concerns=one.concerns), title=one.id),
-            tag("div", tag("code", one.problem.code), tag("div", one.problem.detail[:300], class_="soft")),
+            _problem(one),
             whole(one.attempts),
             whole(one.deaths),
             relative(one.at),
@@ -123,6 +125,23 @@ def _table(visit: Visit, group: str, found: Sequence[PoisonedAction]) -> Markup:
     ]
     heads = ("Action", "Id", "Problem", "#Attempts", "#Deaths", "Since", "Data", "")
     return table(heads, rows, empty="No action of this group is poison.", caption="Poison")
+
+
+def _problem(one: PoisonedAction) -> Markup:
+    """The code and the gist; the whole is unfolded."""
+    detail, said = one.problem.detail, gist(one.problem.detail)
+    shown = tag("div", tag("code", one.problem.code), tag("div", said, class_="soft"))
+    if said == detail.strip():
+        return shown
+    whole_text = tag("pre", tag("code", detail), tabindex=0, aria_label="The whole problem")
+    return tag("div", shown, tag("details", tag("summary", "All of it"), whole_text, data_key=f"{one.id} problem"))
+
+
+def gist(detail: str) -> str:
+    """The line of a problem that says what happened, which a traceback has at its end."""
+    lines = [line.strip() for line in detail.splitlines() if line.strip()]
+    said = lines[-1] if lines and lines[0].startswith("Traceback") else " ".join(lines)
+    return said if len(said) <= _GIST_CHARACTERS else f"{said[:_GIST_CHARACTERS]}…"
 
 
 def _body(one: PoisonedAction) -> Child:
@@ -166,11 +185,17 @@ def _outcome(found: ActionStatus) -> Child:
     if not isinstance(found.location, msgspec.UnsetType):
         pairs.append(("Location", found.location))
     if not isinstance(found.problem, msgspec.UnsetType):
-        pairs += [("Problem", tag("code", found.problem.code)), ("Detail", found.problem.detail or "–")]
-    shown = section("What became of it", facts(pairs))
+        pairs.append(("Problem", tag("code", found.problem.code)))
+    return section("What became of it", facts(pairs)), _in_full(found)
+
+
+def _in_full(found: ActionStatus) -> Child:
+    """The result of the action, or why there is none: each as it was said."""
+    if not isinstance(found.problem, msgspec.UnsetType) and found.problem.detail:
+        return section("What went wrong", tag("pre", tag("code", found.problem.detail), tabindex=0))
     if isinstance(found.result, msgspec.UnsetType):
-        return shown
-    return shown, section("Result", tag("pre", tag("code", pretty(bytes(found.result))), tabindex=0))
+        return None
+    return section("Result", tag("pre", tag("code", pretty(bytes(found.result))), tabindex=0))
 
 
 ROUTES = (

@@ -141,7 +141,7 @@ def _status(one: BatchStatus) -> Markup:
             ("Acknowledged by hand", whole(one.acknowledged)),
             ("Expired", whole(one.expired)),
             ("Withdrawn", whole(one.withdrawn)),
-            ("Duplicates", f"{whole(one.duplicates)}, {whole(one.duplicates_waiting)} still waiting"),
+            ("Duplicates", _duplicates(one)),
             ("Counting", one.counting.value),
             ("Opened", relative(one.opened_at)),
             ("Sealed", relative(one.sealed_at, missing="not yet")),
@@ -149,6 +149,10 @@ def _status(one: BatchStatus) -> Markup:
         ]
     )
     return section("How far it is", shown)
+
+
+def _duplicates(one: BatchStatus) -> str:
+    return f"{whole(one.duplicates)}, {whole(one.duplicates_waiting)} still waiting" if one.duplicates else "0"
 
 
 def _notices(deliveries: Sequence[Delivery]) -> Markup:

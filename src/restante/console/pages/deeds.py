@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from restante.console.pages.seen import SeenMessage
+from restante.console.pages.seen import SeenMessage, SeenTokens
 from restante.console.view.figures import counted
 from restante.console.view.frame import form, page
 from restante.console.view.markup import Child, Markup, at, clean, tag
@@ -317,9 +317,18 @@ async def _drain(visit: Visit, told: dict[str, str]) -> int:
 
 # Tokens and housekeeping
 
+_TOKENS_ASKED = 1_000
+"""The newest tokens are asked for to say what one is for: so many."""
 
-async def _look_at_token(_visit: Visit, told: dict[str, str]) -> Prospect:
-    effect = tag("b", "1 token"), " would be worth nothing within a second, for good. Connections that it opened end."
+
+async def _look_at_token(visit: Visit, told: dict[str, str]) -> Prospect:
+    found = await visit.hub.get(SeenTokens, "tokens", limit=_TOKENS_ASKED)
+    what = [", ".join((*one.roles, one.note)).removesuffix(", ") for one in found.tokens if one.id == told["token"]]
+    said = f" ({what[0]})" if what else ""
+    effect = (
+        tag("b", "1 token"),
+        f"{said} would be worth nothing within a second, for good. Connections that it opened end.",
+    )
     return Prospect("Revoke a token", effect, told["token"], at("tokens"))
 
 
@@ -438,16 +447,16 @@ def _confirm(
     shown = () if prospect.fields is None else deed.optional
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in told.items() if name not in shown]
     hidden.append(tag("input", type="hidden", name="counted", value=_counted(deed, told)))
-    tone = "warn" if deed.danger else "plain"
+    tone = "warn" if deed.danger and not prospect.vain else "plain"
     typed = None if prospect.vain else _typed(deed, prospect)
     nothing = note("plain", "There is nothing to change.") if prospect.vain else None
     body = form(visit, ("do", visit.place["deed"]), hidden, prospect.fields, typed, class_="confirm panel")
     problem = note("bad", wrong) if wrong else None
-    back = tag("p", tag("a", "Cancel: change nothing", href=prospect.back))
+    back = tag("p", tag("a", "Back" if prospect.vain else "Cancel: change nothing", href=prospect.back))
     effect = note(
         tone,
         tag("p", prospect.effect),
-        tag("p", prospect.hint, class_="soft") if prospect.hint else None,
+        tag("p", prospect.hint, class_="soft") if prospect.hint and not prospect.vain else None,
         title="What it would do",
     )
     return page(visit, prospect.title, problem, effect, nothing, body, back, status=422 if wrong else 200)

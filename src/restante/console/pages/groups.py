@@ -18,7 +18,7 @@ async def groups(visit: Visit) -> ConsoleReply:
     rows = [
         (
             link(one.group, "groups", one.group),
-            badge("paused") if one.paused else badge("running", "green") if one.members else badge("nobody", "grey"),
+            group_state(one),
             whole(one.lag),
             _oldest(one),
             whole(len(one.members)),
@@ -35,6 +35,12 @@ async def groups(visit: Visit) -> ConsoleReply:
     )
 
 
+def group_state(one: GroupStatus) -> Markup:
+    if one.paused:
+        return badge("paused")
+    return badge("running", "green") if one.members else badge("nobody", "grey")
+
+
 def _oldest(one: GroupStatus) -> Markup:
     moments = [part.oldest_unread_at for part in one.partitions if part.oldest_unread_at is not None]
     return relative(min(moments, default=None))
@@ -46,7 +52,7 @@ async def group(visit: Visit) -> ConsoleReply:
         visit,
         found.group,
         visit.moving("lag", _lag(found)),
-        section("What it reads", _facts(found)),
+        visit.moving("facts", section("What it reads", _facts(found))),
         visit.moving("members", _members(found)),
         visit.moving("partitions", _partitions(found)),
         above=_actions(visit, found),
@@ -79,7 +85,7 @@ def _lag(found: GroupStatus) -> Markup:
 def _facts(found: GroupStatus) -> Markup:
     return facts(
         [
-            ("State", badge("paused") if found.paused else badge("running", "green")),
+            ("State", group_state(found)),
             ("Origins", ", ".join(found.origins) or "every origin"),
             ("Kinds", ", ".join(found.kinds) or "every kind"),
             ("Actions", ", ".join(found.actions) or "none"),

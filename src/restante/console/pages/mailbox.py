@@ -24,8 +24,8 @@ _ADVICE = {
         "plain",
         "A peek answers nothing: nothing waits",
         (
-            "All that came was collected, withdrawn or has expired. History, below, shows which. If something should be here, "
-            "look whether its producer sent it to exactly this name."
+            "History, below, shows which. A message that is set aside is released on its own page. If something should be "
+            "here, look whether its producer sent it to exactly this name."
         ),
     ),
     Reason.NOT_YET_VISIBLE: (
@@ -56,8 +56,7 @@ _ADVICE = {
         "plain",
         "Nothing is known of this recipient",
         (
-            "No message for this name is kept. Names are compared letter by letter, upper and lower case too: look whether it "
-            "is spelled as the producer spells it."
+            "Names are compared letter by letter, upper and lower case too: look whether it is spelled as the producer spells it."
         ),
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from restante.console.pages.seen import SeenClients, SeenSettings, SeenToken, SeenTokens
+from restante.console.pages.seen import SeenClients, SeenSetting, SeenSettings, SeenToken, SeenTokens
 from restante.console.view.figures import relative, whole
 from restante.console.view.frame import form, page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -13,8 +13,11 @@ from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
 from restante.console.web.visits import Visit
 from restante.errors import InvalidRequest
-from restante.limits import TOKEN_NOTE_CHARACTERS_MAX
+from restante.limits import KIB, MIB, TOKEN_NOTE_CHARACTERS_MAX
 from restante.model.access.access import Role
+
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_SIZES = ((1_024 * MIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
 async def live(visit: Visit) -> ConsoleReply:
@@ -46,7 +49,7 @@ async def settings(visit: Visit) -> ConsoleReply:
     found = await visit.hub.get(SeenSettings, "settings")
     search = (visit.asked("search") or "").lower()
     rows = [
-        (tag("code", one.key), _value(one.value), _source(one.source))
+        (tag("code", one.key), (_value(one.value), _in_words(one)), _source(one.source))
         for one in found.settings
         if search in one.key.lower()
     ]
@@ -77,9 +80,19 @@ def _value(value: object) -> Child:
         return tag("span", "not set", class_="none")
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         return ", ".join(map(str, value)) or tag("span", "none", class_="none")
     return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _in_words(one: SeenSetting) -> Child:
+    """A number of seconds or bytes in a larger unit, if it is a whole number of those."""
+    if isinstance(one.value, bool) or not isinstance(one.value, int | float):
+        return None
+    last = one.key.rpartition(".")[2]
+    known = _SPANS if last.endswith("_seconds") else _SIZES if "bytes" in last.split("_") else ()
+    fits = next(((size, unit) for size, unit in known if one.value >= size and one.value % size == 0), None)
+    return None if fits is None else tag("span", f" {one.value / fits[0]:,.0f} {fits[1]}", class_="soft")
 
 
 def _source(source: str) -> Child:

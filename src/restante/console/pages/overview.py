@@ -22,6 +22,8 @@ from restante.model.batches.batch_answers import BatchPage
 from restante.model.jobs.job_answers import JobPage
 
 _TOP = 8
+_COUNTED = ("messages", "clients")
+"""Units of which there may be one."""
 
 
 async def overview(visit: Visit) -> ConsoleReply:
@@ -163,7 +165,7 @@ def _tiles(rates: SeenRates) -> Markup:
         _tile(rates, "Collected", collected, "per s", f"{whole(sum(rates.collected))} in the last hour"),
         _tile(rates, "Waiting", rates.waiting, "messages", f"at most {short(max_of(rates.waiting))} in the last hour"),
         _tile(rates, "Commits", commits, "per s", f"{whole(sum(rates.commits))} in the last hour"),
-        _tile(rates, "Commit latency", rates.commit_ms, "ms", f"at most {short(max_of(rates.commit_ms))} ms"),
+        _tile(rates, "Commit latency", rates.commit_ms, "ms", _most(rates.commit_ms, "commit")),
         _tile(
             rates,
             "Requests",
@@ -171,10 +173,16 @@ def _tiles(rates: SeenRates) -> Markup:
             "per s",
             f"{whole(sum(rates.requests))} in the last hour, {whole(sum(rates.failures))} failed",
         ),
-        _tile(rates, "Request latency", rates.request_ms, "ms", f"at most {short(max_of(rates.request_ms))} ms"),
+        _tile(rates, "Request latency", rates.request_ms, "ms", _most(rates.request_ms, "request")),
         _tile(rates, "Live connections", rates.connections, "clients", f"at most {short(max_of(rates.connections))}"),
         class_="tiles",
     )
+
+
+def _most(values: Values, what: str) -> str:
+    if all(value is None for value in values):
+        return f"no {what} in the last hour"
+    return f"at most {short(max_of(values))} ms"
 
 
 def _per_second(column: Sequence[int], seconds: float) -> list[float]:
@@ -184,6 +192,7 @@ def _per_second(column: Sequence[int], seconds: float) -> list[float]:
 def _tile(rates: SeenRates, label: str, values: Values, unit: str, below: str) -> Markup:
     latest = next((value for value in reversed(values) if value is not None), None)
     shown = "–" if latest is None else short(latest)
+    unit = unit.removesuffix("s") if shown == "1" and unit in _COUNTED else unit
     return tag(
         "section",
         tag("h2", label),

@@ -41,8 +41,7 @@ def line_plot(times: Sequence[float], values: Values, *, label: str, unit: str =
     latest = next((value for value in reversed(shown) if value is not None), 0.0)
     drawing = tag(
         "svg",
-        tag("line", class_="grid", x1=0, x2=WIDTH, y1=_y(top, top), y2=_y(top, top)),
-        tag("line", class_="grid", x1=0, x2=WIDTH, y1=_y(top / 2, top), y2=_y(top / 2, top)),
+        _grid(top),
         tag("path", class_="area", d=_area(drawn)),
         tag("path", class_="line", d=_line(drawn)),
         tag("line", class_="grid base", x1=0, x2=WIDTH, y1=HEIGHT, y2=HEIGHT),
@@ -59,9 +58,15 @@ def line_plot(times: Sequence[float], values: Values, *, label: str, unit: str =
     return _framed(top, drawing)
 
 
+def _grid(top: float) -> tuple[Markup, ...]:
+    """Lines at the top and at the half of it."""
+    return tuple(tag("line", class_="grid", x1=0, x2=WIDTH, y1=y, y2=y) for y in (_y(top, top), _y(top / 2, top)))
+
+
 def _framed(top: float, drawing: Markup, shown: Callable[[float], str] = short) -> Markup:
     """A plot, and what its highest line stands for."""
-    return tag("div", tag("span", shown(top), class_="top", aria_hidden="true"), drawing, class_="framed")
+    named = shown(top).replace(".0 ", " ")
+    return tag("div", tag("span", named, class_="top", aria_hidden="true"), drawing, class_="framed")
 
 
 def max_of(values: Values) -> float:
@@ -166,7 +171,7 @@ def column_plot(
     ]
     ground = tag("line", class_="grid base", x1=0, x2=WIDTH, y1=HEIGHT, y2=HEIGHT)
     drawn = tag(
-        "svg", columns, ground, viewBox=f"0 0 {WIDTH} {HEIGHT + 1}", preserveAspectRatio="none", class_="plot columns",
+        "svg", _grid(top), columns, ground, viewBox=f"0 0 {WIDTH} {HEIGHT + 1}", preserveAspectRatio="none", class_="plot columns",
         role="img", aria_label=label,
     )  # fmt: skip
     return _framed(top, drawn, shown)

@@ -34,6 +34,16 @@ def shown(value: object) -> str:
     return str(value)
 
 
+def aligned(cells: Sequence[object]) -> list[str]:
+    """The cells of a column; where some are fractions, all numbers have as many places."""
+    texts = [shown(cell) for cell in cells]
+    fractions = [text for text, cell in zip(texts, cells, strict=True) if isinstance(cell, float)]
+    if not fractions or any("e" in text or "n" in text for text in fractions):
+        return texts
+    places = max(len(text.partition(".")[2]) for text in fractions)
+    return [f"{cell:,.{places}f}" if is_number(cell) else text for text, cell in zip(texts, cells, strict=True)]
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -58,7 +68,9 @@ def numeric_columns(given: RunTable) -> list[int]:
 
 def _table(found: JobRun, given: RunTable, numbers: Sequence[int]) -> Markup:
     heads = [("#" if place in numbers else "") + worded(name) for place, name in enumerate(given.columns)]
-    rows = [[shown(cell) for cell in row] for row in given.rows[:_ROWS_SHOWN]]
+    kept = given.rows[:_ROWS_SHOWN]
+    columns = [aligned([row[place] for row in kept]) for place in range(len(given.columns))]
+    rows = list(zip(*columns, strict=True)) if kept else []
     in_all = max(given.rows_in_all, len(given.rows))
     aside = tag("span", f"{whole(len(rows))} of {counted(in_all, 'row')}", class_="soft")
     inner = table(heads, rows, empty="The report is empty.", caption=given.title or "Report")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from restante.console.view.figures import short
-from restante.console.view.markup import Child, Markup, tag
+from restante.console.view.markup import Child, Markup, join, tag
+
+_NOT_SHOWN = re.compile(r"<pre.*?</pre>|<svg.*?</svg>|<[^>]*>", re.DOTALL)
+_LINE_CHARACTERS = 16
+_WORD_CHARACTERS = 24
+_WORDS_CHARACTERS = 48
 
 _MARKS = {"green": "●", "yellow": "▲", "red": "■"}
 _WORDS = {"green": "well", "yellow": "strained", "red": "failing"}
@@ -59,11 +65,27 @@ def table(
 
 
 def _row(heads: Sequence[str], row: Sequence[Child]) -> Markup:
-    return tag("tr", [tag("td", cell, class_=_kind(head)) for head, cell in zip(heads, row, strict=True)])
+    return tag("tr", [_cell(head, cell) for head, cell in zip(heads, row, strict=True)])
+
+
+def _cell(head: str, cell: Child) -> Markup:
+    shown = join(cell)
+    return tag("td", shown, class_=_kind(head) or _length(_NOT_SHOWN.sub(" ", shown.text)))
 
 
 def _kind(head: str) -> str | None:
     return "number" if head.startswith("#") else None
+
+
+def _length(text: str) -> str | None:
+    """The kind of a cell whose text is long: it has several lines, and its column is not narrow. Others have one line."""
+    words = text.split()
+    length = len(" ".join(words))
+    if length > _WORDS_CHARACTERS:
+        return "words"
+    if any(len(word) > _WORD_CHARACTERS for word in words):
+        return "name"
+    return "text" if length > _LINE_CHARACTERS else None
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:

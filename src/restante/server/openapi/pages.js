@@ -26,6 +26,7 @@ function addSearch() {
     // What has nothing left to show is not shown either.
     for (const part of document.querySelectorAll("main section")) part.hidden = words.length > 0 && !part.querySelector("article:not([hidden])");
     for (const group of document.querySelectorAll("nav .group")) group.hidden = !group.querySelector("li:not([hidden])");
+    scrollTo(0, 0);
     const count = articles.filter((one) => !one.hidden).length;
     found.hidden = words.length === 0;
     found.textContent = count ? `${count} of ${articles.length} fit.` : "Nothing has all of these words. Press Escape to see everything.";
@@ -85,7 +86,7 @@ function nameBundle(target, bundle) {
 
 // What removes something is sent by the second click: examples name real recipients on a hub that has them.
 function removes(request) {
-  return request.method === "DELETE" || (request.method === "POST" && /\/(purge|reset|reap|retain|withdraw)\b/.test(request.target));
+  return request.method === "DELETE" || (request.method === "POST" && /\/(purge|reset|reap|retain|withdraw|drain)\b/.test(request.target));
 }
 
 function armed(button) {
