@@ -287,6 +287,20 @@ def test_what_is_being_done_does_not_expire(world: ActionWorld) -> None:
     assert world.look("a").state is ActionState.DONE
 
 
+def test_what_a_worker_did_that_is_gone_waits_again_and_expires(world: ActionWorld) -> None:
+    world.send(id="a", expires_in=2 * LEASE)
+    (row,) = world.handed()
+    running = (Running(partition=row["partition"], sequence_number=row["sequence_number"]),)
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, running))
+    world.next(world.member_id, (world.owned[row["partition"]],), GROUP, running=running)
+    world.advance(LEASE)
+    world.end()
+    assert world.look("a").state is ActionState.ACCEPTED
+    world.advance(LEASE + 1)
+    assert world.hub.call(ExpireNow()) == 1
+    assert world.look("a").state is ActionState.EXPIRED
+
+
 def test_the_third_worker_that_dies_makes_poison_of_what_it_did(world: ActionWorld) -> None:
     world.send(id="killer")
     world.send(id="bystander", concerns="other")

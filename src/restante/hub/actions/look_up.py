@@ -137,18 +137,13 @@ def _status_open(core: Core, place: ActionPlace, row: ActionRow) -> ActionStatus
     key = (place.partition, place.number)
     tried = core.memory(ActionMemory).under_way.get(key)
     if tried is None:
-        return _status(row, state=ActionState.UNDER_WAY if _is_running(core, key) else ActionState.ACCEPTED)
+        is_running = place.number in core.memory(GroupMemory).at_work(place.partition)
+        return _status(row, state=ActionState.UNDER_WAY if is_running else ActionState.ACCEPTED)
     return _status(row, state=ActionState.UNDER_WAY, tried=tried, problem=_problem_of(tried))
 
 
 def _problem_of(tried: TriedAction) -> ActionProblem | None:
     return ActionProblem(code=tried.code, detail=tried.detail) if tried.code else None
-
-
-def _is_running(core: Core, key: tuple[int, int]) -> bool:
-    """Whether a member says that it works on it."""
-    heard = core.memory(GroupMemory).at_work()
-    return any((own.partition, own.sequence_number) == key for one in heard for own in one.doing)
 
 
 def _texts(core: Core, place: ActionPlace, row: ActionRow) -> OutcomeTexts:

@@ -204,5 +204,4 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
 
 def running_in(core: Core, partition: int) -> set[int]:
     """The actions of a partition that members say they do, by their numbers."""
-    heard = core.memory(GroupMemory).at_work()
-    return {own.sequence_number for one in heard for own in one.doing if own.partition == partition}
+    return set(core.memory(GroupMemory).at_work(partition))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from restante.hub.engine.plan import RequestDraft
@@ -106,9 +106,15 @@ class GroupMemory:
     untold: dict[tuple[str, int], UntoldPosition] = field(default_factory=dict)
     """The checkpoints and resets of a shard that the home of groups has not heard of, by group and partition."""
 
-    def at_work(self) -> tuple[Heard, ...]:
-        """The work that members said last that they do, wherever they said it."""
-        return (*tuple(self.heard.values()), *tuple(self.working.values()))
+    def at_work(self, partition: int) -> Iterator[int]:
+        """The numbers of a partition's changes that members said last that they work on, wherever they said it.
+
+        In a shard it counts for as long as the member has the partition: nobody tells the shard that a member is gone.
+        """
+        holders = {known.positions[partition].holder for known in tuple(self.groups.values())}
+        working = (one for member_id, one in tuple(self.working.items()) if member_id in holders)
+        for one in (*tuple(self.heard.values()), *working):
+            yield from (own.sequence_number for own in one.doing if own.partition == partition)
 
     def told_in(self, group: str) -> dict[int, float]:
         with self.lock:
