@@ -212,7 +212,7 @@ def _now() -> datetime:
 
 
 def _is_test(request: Request) -> bool:
-    return request.header("x-test-data") == "true"
+    return (request.header("x-test-data") or "").lower() == "true"
 
 
 def _given_or_new(given: str | None) -> str:

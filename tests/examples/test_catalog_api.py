@@ -316,7 +316,7 @@ def test_test_data_is_gone_after_30_seconds_and_other_data_never(
     made = [own.new_item(X_Test_Data="true")]
     for kind, body in (("comments", {"authorName": "ada", "text": "good"}), ("ratings", {"rating": 5})):
         own.ask("POST", f"{kept}/{kind}", body)
-        made.append(own.ask("POST", f"{kept}/{kind}", body, X_Test_Data="true").headers["location"])
+        made.append(own.ask("POST", f"{kept}/{kind}", body, X_Test_Data="True").headers["location"])
     own.work()
     assert [own.get(path).status for path in made] == [200] * 3
     assert len(own.get("/catalogitem").body) == len(own.get(f"{kept}/comments").body) == 2
