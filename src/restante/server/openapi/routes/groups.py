@@ -171,6 +171,8 @@ The changes of the group's filter after the given positions, in the order in whi
 same: `next` is the position after it. Nothing at or below a checkpoint is handed out. If there is nothing, the hub waits
 up to `wait` seconds, {WAIT_SECONDS_MAX:g} at most, for something in any of the partitions. A paused group gets nothing.
 
+An action with the property `HEALTHCHECK` and the value `TRUE` is a check of the hub's: report it as done, and do not do it.
+
 `running` may say which changes the member works on, as in a heartbeat; it keeps no lease. To who accepts both Arrow and JSON
 a few actions come as JSON, and all else as Arrow.
 """,
