@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -228,7 +229,10 @@ def test_data_that_is_called_text_must_be_utf8(name: str) -> None:
         (pa.array(["hello"], pa.string_view()), "text/plain", b"hello"),
         (pa.array([b"hello"]), "application/octet-stream", b"hello"),
         (pa.array([7]), "application/json", b"7"),
+        (pa.array([b"hello"], pa.binary(5)), "application/octet-stream", b"hello"),
         (pa.array([1.5]), "application/json", b"1.5"),
+        (pa.array([1.5], pa.float64()).cast(pa.float16()), "application/json", b"1.5"),
+        (pa.array([Decimal("1.50")], pa.decimal256(50, 2)), "application/json", b'"1.50"'),
         (pa.array([True]), "application/json", b"true"),
         (pa.array([{"a": 1, "b": [None, "x"]}]), "application/json", b'{"a":1,"b":[null,"x"]}'),
         (pa.array([[1, 2]]), "application/json", b"[1,2]"),

@@ -280,8 +280,10 @@ def _data(table: pa.Table, faults: Faults, bytes_max: int) -> tuple[pa.LargeBina
     kind = column.type
     if is_value_type(kind):
         return json_documents(column, faults, bytes_max), media_types.JSON
-    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-    if binary:
+    if pa.types.is_fixed_size_binary(kind):
+        check_bytes(sum(chunk.nbytes for chunk in column.chunks))
+        return _content(column.cast(pa.large_binary())), media_types.BYTES
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return _content(column), media_types.BYTES
     if not is_text(kind):
         raise _wrong_type("data", kind, "binary, utf8, or what JSON can say: struct, list, map, number or boolean")

@@ -126,8 +126,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    floating = _types.is_float32(kind) or _types.is_float64(kind)
-    return _types.is_integer(kind) or floating or _types.is_boolean(kind) or _types.is_decimal128(kind)
+    return _types.is_integer(kind) or _types.is_floating(kind) or _types.is_boolean(kind) or _types.is_decimal(kind)
 
 
 def _says_json(kind: pa.DataType) -> bool:
