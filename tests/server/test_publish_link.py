@@ -150,6 +150,15 @@ def test_a_batch_that_is_no_uuid_is_refused_and_its_field_named(link: ClientConn
     assert (problem["code"], problem["field"]) == ("invalid_request", "batch")
 
 
+def test_frames_that_have_a_source_keep_their_place_among_others(link: ClientConnection, wire: Wire) -> None:
+    for number in range(60):
+        message: dict[str, object] = {"recipient": "ada", "data": number}
+        sourced = {"source_position": number} if number % 2 else {}
+        link.send(text(number, message | sourced, **({"source": "journal"} if number % 2 else {})))
+    assert [json.loads(link.recv(30)).get("accepted") for _ in range(60)] == [1] * 60
+    assert data_of(wire) == list(range(60))
+
+
 def test_numbered_frames_follow_each_other_without_waiting_and_are_all_stored_in_order(
     link: ClientConnection, wire: Wire
 ) -> None:

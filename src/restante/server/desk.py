@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
 from restante.calls.call import Answer, Call
+from restante.calls.publishing import Publish
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.hub.door.other_shards import OtherShards
@@ -36,6 +37,10 @@ class ServedLink(Protocol):
     def on_behalf_of(self, caller: Grant) -> ServedLink: ...
     def in_order(self) -> ServedLink:
         """For a connection whose publishes are stored in the order sent."""
+        ...
+
+    def queues_at_once(self, call: Publish) -> bool:
+        """Whether a publish that is called has its place in the order before anything else is done; others have to be waited for."""
         ...
 
     async def call(self, call: Call[Answer]) -> Answer: ...

@@ -27,6 +27,7 @@ from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_watch import OwnWays, Watch, in_thread
 from restante.hub.door.other_shards import OtherShards
 from restante.hub.engine.commit_request import CommitRequest, closed
+from restante.hub.publishing.calls import any_special
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Reason, Receipt
@@ -64,6 +65,12 @@ class InProcess(InProcessLive):
     def in_order(self) -> InProcess:
         """The same link: what goes into the queue of one hub stays in order."""
         return self
+
+    def queues_at_once(self, call: Publish) -> bool:
+        """Whether a publish has its place among others as soon as it is called; larger ones are made ready and planned apart."""
+        if not isinstance(call.sent, Few) or self.hub.crowded or self.hub.asks_first(call):
+            return False
+        return call.source is None and not any_special(call.sent.messages)
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(self._threads, partial(function, *args, **kwargs), closed)

@@ -60,7 +60,7 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
     line = None if call.producer is None else _line(core, call.partition, call.producer, caller)
     batch = None if call.batch is None else parse_uuid(call.batch, "batch")
     match _each_for_one(call.sent):
-        case Few(messages) if not _any_special(messages):
+        case Few(messages) if not any_special(messages):
             check_messages(messages)
             return PublishRequest(
                 messages, partition=call.partition, numbers=call.producer, batch=batch, caller=caller, line=line
@@ -120,7 +120,8 @@ def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPubl
     return sent
 
 
-def _any_special(messages: Sequence[object]) -> bool:
+def any_special(messages: Sequence[object]) -> bool:
+    """Whether any of these messages says when it is to be seen, or where it comes from: then all are looked at apart."""
     return any(
         isinstance(message, Message) and (message.visible_at is not None or message.source_position is not None)
         for message in messages

@@ -1,7 +1,7 @@
 """The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
 
-Small frames go straight into the committer's queue, one behind the other. A large frame is prepared in a thread and
-may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
+Small frames go straight into the committer's queue, one behind the other. A large frame, or one that is looked at apart, is
+prepared in a thread and may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
 of one producer follow each other without a pause; `FrameOrder` says what has to wait for them.
 """
 
@@ -174,7 +174,7 @@ class _Pipeline:
         task.add_done_callback(self._answers.discard)
         if label.partition is not None and label.producer is not None:
             self._order.add(task, label.partition, label.producer)
-        self._barrier = None if isinstance(sent, Few) and not self._desk.crowded else task
+        self._barrier = None if self._desk.link.queues_at_once(Publish(sent, *label)) else task
         await asyncio.sleep(0)  # so that it is in the queue before the next one
 
     async def _turn(self, label: Label) -> None:

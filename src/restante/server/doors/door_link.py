@@ -39,8 +39,7 @@ from restante.model.batches.items import id_of_request
 from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.mailboxes.list_pages import page_size
-from restante.model.publishing.few_or_many import Few, Many
-from restante.model.publishing.refusals import Flawed
+from restante.model.publishing.few_or_many import Few
 from restante.model.shards.node_answers import NodeDrain, NodeMap
 from restante.model.uuid_text import made_ids
 from restante.ports.backplane import Backplane
@@ -107,6 +106,9 @@ class DoorLink:
         seen.lines = OrderedLines(self.lines)
         return seen
 
+    def queues_at_once(self, call: Publish) -> bool:
+        return self.cut.goes_as_letters(call)
+
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(self._threads, partial(function, *args, **kwargs), _closed)
 
@@ -156,10 +158,11 @@ async def _publish(link: DoorLink, call: Publish) -> Receipt:
 async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Receipt:
     """All of it is for one partition. Recipients of other shards are misplaced: their owner is no way out."""
     shard = link.lines.of_partition(partition)
-    if isinstance(call.sent, Many) and isinstance(call.sent.content, Flawed):
-        await _cut(link, link.cut.check_parcel, call, partition)
+    carried: Call[Receipt] | None = link.cut.few_of_parcel(call, partition, link.caller)
+    if carried is None:
+        carried = await _cut(link, link.cut.parcel, call, partition)
     try:
-        return await link.lines.call(shard, call, link.caller)
+        return await link.lines.call(shard, carried, link.caller)
     except NotOwner:
         await _cut(link, link.cut.check_parcel, call, partition)
         raise

@@ -154,11 +154,47 @@ class PublishCut:
         columns = self._right(call.sent, caller)
         check_together(call, columns, _now_us())
         missing = columns.made_id
-        random = os.urandom(int(missing.sum()) * RANDOM_BYTES_PER_ID)
-        columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
+        columns = _columns_with_ids(columns)
         made = tuple(columns.id_texts(np.flatnonzero(missing)))
-        columns = replace(columns, made_id=np.zeros(len(columns), np.bool_))
         return Parts([self._part(call, *one) for one in self._by_shard(columns)], made)
+
+    def goes_as_letters(self, call: Publish) -> bool:
+        """Whether a publish is of few messages that are plainly right, and says nothing that letters cannot."""
+        if (
+            not isinstance(call.sent, Few)
+            or call.batch is not None
+            or call.source is not None
+            or call.accept is not None
+        ):
+            return False
+        return bool(self._letters(call.sent))
+
+    def few_of_parcel(self, call: Publish, partition: int, caller: Grant) -> PublishLetters | None:
+        """A publish of few messages to one partition as letters; None if the rules have to take a closer look.
+
+        It may be carried more than once: what has no numbers has ids.
+        """
+        if not isinstance(call.sent, Few) or call.accept is not None:
+            return None
+        cut = self.few(call, call.sent, caller)
+        if cut is None or [part.shard for part in cut.parts] != [self._lines.of_partition(partition)]:
+            return None
+        own = cut.parts[0].call
+        assert isinstance(own, PublishLetters), "few messages are carried as letters"
+        if call.producer is not None:
+            # Numbers know it by a digest of what was sent, in which ids that were made have no part.
+            own = PublishLetters(tuple(map(msgspec.structs.astuple, self._letters(call.sent) or ())))
+        return msgspec.structs.replace(own, partition=partition, producer=call.producer)
+
+    def parcel(self, call: Publish, partition: int) -> Publish:
+        """Any publish to one partition, as it is carried, perhaps more than once; all that is wrong with it is raised."""
+        if _is_known(call) and isinstance(call.sent, Many) and isinstance(call.sent.content, UndecodedBody):
+            return msgspec.structs.replace(call, sent=EncodedPublish(ARROW, call.sent.content.body))
+        columns, faults = self._taken(call.sent)
+        if faults:
+            raise FlawedSend(columns, faults, partition)
+        own = columns if _is_known(call) else _columns_with_ids(columns)
+        return msgspec.structs.replace(call, sent=EncodedPublish(ARROW, columns_stream(own, None)))
 
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
@@ -228,6 +264,18 @@ class PublishCut:
         if isinstance(content, Sequence):
             return intake.from_messages(_messages(content), **rules)  # type: ignore[arg-type]
         return intake.from_arrow(content, **rules)  # type: ignore[arg-type]
+
+
+def _is_known(call: Publish) -> bool:
+    """Whether a publish that is repeated is known by its numbers, or its messages by their positions in a source."""
+    return call.producer is not None or call.source is not None
+
+
+def _columns_with_ids(columns: MessageColumns) -> MessageColumns:
+    """The same messages, with ids where their sender gave none."""
+    random = os.urandom(int(columns.made_id.sum()) * RANDOM_BYTES_PER_ID)
+    columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
+    return replace(columns, made_id=np.zeros(len(columns), np.bool_))
 
 
 def _now_us() -> int:
