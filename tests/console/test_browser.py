@@ -253,6 +253,9 @@ def test_a_reader_sees_pages_without_changes(scene: Scene) -> None:
     with scene.page("reader") as page:
         names = page.locator(".frame > nav a").all_text_contents()
         assert names == ["Overview", "Health", "Batches", "Consignments", "Partitions", "Producers", "Groups", "Jobs"]
+        box = page.get_by_role("button", name="Sign out").bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] > 1_240, "at the right, though there is no field to open a mailbox"
         for path in ("", "health", "batches", "groups/billing", "partitions", "consignments", "jobs/collection-report"):
             page.goto(f"/console/{path}")
             assert page.locator("a[href*='/do/']").count() == 0

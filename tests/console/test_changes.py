@@ -196,6 +196,21 @@ def test_every_change_asks_for_something_to_be_typed() -> None:
     assert set(DEEDS) >= {"purge", "erase", "withdraw", "set-aside", "release", "discard", "reset", "revoke"}
 
 
+def test_a_change_that_is_refused_says_why_and_can_be_repeated(hub: ServedHub, browser: Browsing) -> None:
+    with restante.connect(hub.url) as own:
+        own.send(recipient="taken", id="first", data=1)
+        bundle = own.recipient("taken").peek()
+        assert bundle is not None
+        told = {"recipient": "taken", "id": "first"}
+        assert "A bundle of this origin is open" in browser.get("/do/withdraw?recipient=taken&id=first").page.text
+        refused = browser.confirm("withdraw", told, "taken")
+        assert (refused.status, "is in the open bundle" in refused.page.text) == (409, True)
+        assert "/console/recipients/taken/messages/first" in refused.page.links
+        bundle.dequeue()
+        own.send(recipient="taken", id="second", data=1)
+    assert browser.confirm("withdraw", {**told, "id": "second"}, "taken").status == 303
+
+
 def test_what_is_revoked_is_said(guarded: Guarded) -> None:
     own = guarded.secrets["worker"][4:12]
     assert "1 token (worker, a worker) would be" in guarded.browser("operator").get(f"/do/revoke?token={own}").page.text

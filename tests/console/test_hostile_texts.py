@@ -11,7 +11,7 @@ import pytest
 
 import restante
 from restante import JobReport, JobRunState, RunTable
-from restante.console.pages.deeds import is_typed
+from restante.console.pages.confirmation import is_typed
 from restante.console.view.markup import at, tag
 from restante.console.web.exchanges import POLICY
 from restante.server.serve import ServedHub

@@ -251,7 +251,7 @@ def test_batches_show_progress_and_the_slow(visitor: Browsing) -> None:
     page = visitor.get(own).page
     for text in ("slow-0", "slow-2", "5", "Items not acknowledged", "Who has not collected"):
         assert text in page.text
-    assert visitor.get("/batches?state=complete").page.text.count("no such batch") == 1
+    assert visitor.get("/batches?state=complete").page.text.count("No batch has this key") == 1
     assert "night-7" in visitor.get("/batches?key=night-7").page.text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from restante.console.pages import (
     actions,
     batches,
+    confirmation,
     consignments,
-    deeds,
     groups,
     health,
     jobs,
@@ -35,7 +35,7 @@ ROUTES: tuple[ConsoleRoute, ...] = (
     *actions.ROUTES,
     *jobs.ROUTES,
     *operators.ROUTES,
-    *deeds.ROUTES,
+    *confirmation.ROUTES,
 )
 """Every address of the console, less signing in and out, streams, and its own style and script."""
 

@@ -29,7 +29,8 @@ async def batches(visit: Visit) -> ConsoleReply:
     found = await visit.hub.get(
         BatchPage, "batches", state=state, key=key, limit=visit.rows, after=visit.asked("after")
     )
-    listed = tag("div", batch_rows(found.batches), class_="panel")
+    empty = "No batch has this key, or is in this state." if state or key else _NO_BATCH
+    listed = tag("div", batch_rows(found.batches, empty), class_="panel")
     return page(
         visit,
         "Batches",
@@ -62,7 +63,10 @@ def choose(action: tuple[str, ...], name: str, values: Sequence[str], chosen: st
     )
 
 
-def batch_rows(found: Sequence[BatchStatus]) -> Markup:
+_NO_BATCH = "There is no batch. A producer opens one to hear when all was collected."
+
+
+def batch_rows(found: Sequence[BatchStatus], empty: str = _NO_BATCH) -> Markup:
     rows = [
         (
             link(one.key or one.id, "batches", one.id),
@@ -76,12 +80,7 @@ def batch_rows(found: Sequence[BatchStatus]) -> Markup:
         for one in found
     ]
     heads = ("Batch", "State", "Progress", "#Done", "#Items", "Opened", "Notices")
-    return table(
-        heads,
-        rows,
-        empty="There is no such batch. A producer opens one to hear when all was collected.",
-        caption="Batches",
-    )
+    return table(heads, rows, empty=empty, caption="Batches")
 
 
 def _progress(one: BatchStatus) -> Markup:

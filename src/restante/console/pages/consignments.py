@@ -25,7 +25,8 @@ async def consignments(visit: Visit) -> ConsoleReply:
     )
     rows = [_row(one) for one in found.consignments]
     heads = ("Consignment", "State", "#Staged", "#Size", "#Delivered", "Opened", "Last activity", "Closed")
-    empty = "There is no such consignment. Writers open one to deliver much at one moment."
+    none = "There is no consignment. Writers open one to deliver much at one moment."
+    empty = "No consignment has this key, or is in this state." if state or key else none
     listed = tag("div", table(heads, rows, empty=empty, caption="Consignments"), class_="panel")
     return page(
         visit,

@@ -1,26 +1,24 @@
-"""Changes: each is shown first as what it would do, in numbers, and done when the visitor has typed its name."""
+"""Changes: what each would do, in numbers, and the doing."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from restante.console.pages.seen import SeenMessage, SeenTokens
 from restante.console.view.figures import counted
-from restante.console.view.frame import form, page
-from restante.console.view.markup import Child, Markup, at, clean, tag
-from restante.console.view.tables import badge, note
-from restante.console.web.console_routes import ConsoleRoute, May
-from restante.console.web.exchanges import ConsoleReply, redirect
+from restante.console.view.markup import Child, Markup, at, tag
+from restante.console.view.tables import badge
+from restante.console.web.console_routes import May
 from restante.console.web.visits import ConsoleVisitor, Visit
-from restante.errors import InvalidRequest, NotFound
+from restante.errors import InvalidRequest
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.consignments.consignment_answers import ConsignmentDetails
 from restante.model.groups.group_answers import GroupPartition, GroupStatus
 from restante.model.jobs.job_answers import JobStatus
+from restante.model.mailboxes.answers import Explanation
 
 
 class Prospect(NamedTuple):
@@ -137,7 +135,10 @@ def _look_at_message(deed: str) -> Look:
             badge(found.state),
             f") {what}",
         )
-        return Prospect(title, effect, name, at("recipients", name, "messages", own))
+        taken = await visit.hub.get(Explanation, "recipients", name, "explain")
+        is_open = any(bundle.origin == found.origin for bundle in taken.open_bundles)
+        hint = "A bundle of this origin is open. If the message is in it, this is refused until the bundle is dequeued."
+        return Prospect(title, effect, name, at("recipients", name, "messages", own), hint if is_open else None)
 
     return look
 
@@ -398,92 +399,3 @@ DEEDS: dict[str, ConsoleDeed] = {
         name: ConsoleDeed(_look_at_upkeep(name), _keep_house(name), (), "Do it now", danger=False) for name in _UPKEEP
     },
 }  # fmt: skip
-
-
-# The two steps
-
-
-def _deed(visit: Visit) -> ConsoleDeed:
-    deed = DEEDS.get(visit.place["deed"])
-    if deed is None or not deed.may(visit.visitor):
-        raise NotFound("There is no such change, or your token may not make it.")
-    return deed
-
-
-async def consider(visit: Visit) -> ConsoleReply:
-    """The dry run, and the form that confirms it."""
-    deed = _deed(visit)
-    told = said(deed, dict(visit.request.query))
-    return _confirm(visit, deed, told, await deed.look(visit, told))
-
-
-async def carry_out(visit: Visit) -> ConsoleReply:
-    """Do it, if the name was typed; else ask once more."""
-    deed = _deed(visit)
-    told = said(deed, dict(visit.request.form))
-    prospect = await deed.look(visit, told)
-    if visit.request.form.get("again") or visit.request.form.get("counted", "") != _counted(deed, told):
-        return _confirm(visit, deed, told, prospect)
-    if not is_typed(visit.request.form.get("typed", ""), prospect.typed):
-        return _confirm(visit, deed, told, prospect, wrong="That is not the name. Nothing was changed.")
-    count = await deed.act(visit, told)
-    name = visit.place["deed"]
-    target = _GONE_TO.get(name) or prospect.back
-    return redirect(f"{target}?done={name}" + ("" if count is None else f"&count={count}"))
-
-
-def is_typed(given: str, name: str) -> bool:
-    """Whether a name was typed, or copied, as the page shows it: what no page may hold is shown otherwise."""
-    return clean(given).strip() == clean(name).strip()
-
-
-_GONE_TO = {"delete-group": at("groups"), "delete-batch": at("batches"), "forget-job": at("jobs")}
-"""Where a change leads that leaves nothing to go back to."""
-
-
-def _confirm(
-    visit: Visit, deed: ConsoleDeed, told: dict[str, str], prospect: Prospect, *, wrong: str | None = None
-) -> ConsoleReply:
-    shown = () if prospect.fields is None else deed.optional
-    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in told.items() if name not in shown]
-    hidden.append(tag("input", type="hidden", name="counted", value=_counted(deed, told)))
-    tone = "warn" if deed.danger and not prospect.vain else "plain"
-    typed = None if prospect.vain else _typed(deed, prospect)
-    nothing = note("plain", "There is nothing to change.") if prospect.vain else None
-    body = form(visit, ("do", visit.place["deed"]), hidden, prospect.fields, typed, class_="confirm panel")
-    problem = note("bad", wrong) if wrong else None
-    back = tag("p", tag("a", "Back" if prospect.vain else "Cancel: change nothing", href=prospect.back))
-    effect = note(
-        tone,
-        tag("p", prospect.effect),
-        tag("p", prospect.hint, class_="soft") if prospect.hint and not prospect.vain else None,
-        title="What it would do",
-    )
-    return page(visit, prospect.title, problem, effect, nothing, body, back, status=422 if wrong else 200)
-
-
-def _counted(deed: ConsoleDeed, told: dict[str, str]) -> str:
-    """The fields for which the numbers were shown: if something else is sent, they are shown again before anything is done."""
-    return urlencode([(name, told[name]) for name in deed.optional if name in told])
-
-
-def _typed(deed: ConsoleDeed, prospect: Prospect) -> Markup:
-    field = tag(
-        "input",
-        type="text",
-        name="typed",
-        id="typed",
-        required=True,
-        autocomplete="off",
-        spellcheck="false",
-        data_typed=prospect.typed,
-    )
-    label = tag("label", "To confirm, type ", tag("code", prospect.typed), for_="typed")
-    button = tag("button", deed.label, class_="danger" if deed.danger else "primary", type="submit")
-    return tag("div", label, field, button, class_="typed")
-
-
-ROUTES = (
-    ConsoleRoute("GET", "do/{deed}", consider, lambda _: True),
-    ConsoleRoute("POST", "do/{deed}", carry_out, lambda _: True),
-)
