@@ -317,6 +317,32 @@ def test_a_page_moves_again_after_its_stream_was_answered_with_an_error(scene: S
         page.locator("#part-waiting").get_by_text("telegram").wait_for(timeout=10_000)
 
 
+def test_pages_that_are_not_seen_keep_no_connection_from_those_that_are(scene: Scene) -> None:
+    """A browser has six connections to a host. One without a screen shows all of its pages, so some are told that they are hidden."""
+    with scene.page() as page:
+        hidden = []
+        for _ in range(7):
+            hidden.append(page.context.new_page())
+            hidden[-1].goto("/console/recipients/hidden")
+            _seen(hidden[-1], seen=False)
+        scene.own.send(recipient="hidden", kind="telegram", data=1)
+        page.goto("/console/recipients/hidden")
+        page.locator("#part-waiting").get_by_text("telegram").wait_for(timeout=10_000)
+        assert hidden[0].locator("#part-waiting").get_by_text("telegram").count() == 0
+        _seen(hidden[0], seen=True)
+        hidden[0].locator("#part-waiting").get_by_text("telegram").wait_for(timeout=10_000)
+
+
+def _seen(page: Page, *, seen: bool) -> None:
+    page.evaluate(
+        """hidden => {
+          Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        not seen,
+    )
+
+
 def test_the_end_of_a_session_is_told_and_signing_in_leads_back(scene: Scene) -> None:
     with scene.page(complains=False) as page:
         page.route("**/console/stream*", lambda route: route.fulfill(status=401))

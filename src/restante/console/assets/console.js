@@ -70,27 +70,40 @@
     };
   }
 
-  let stream = null;
+  // A browser has six connections to a host for all of its pages. So a page that is not seen has no stream: else the seventh page never came.
 
-  function follow(address) {
-    stream = new EventSource(address);
-    stream.addEventListener("part", (event) => {
+  const address = document.body.dataset.stream;
+  let stream = null, waits = false;
+
+  function follow() {
+    if (document.hidden || waits || stream !== null) return;
+    const own = stream = new EventSource(address);
+    own.addEventListener("part", (event) => {
       tellLost("");
       const { name, html } = JSON.parse(event.data);
       came.set(name, html);
       showWhatCame();
     });
-    stream.addEventListener("trouble", () => tellLost("The hub does not answer. Trying again…"));
-    stream.addEventListener("open", () => tellLost(""));
-    stream.addEventListener("error", () => {
+    own.addEventListener("trouble", () => tellLost("The hub does not answer. Trying again…"));
+    own.addEventListener("open", () => tellLost(""));
+    own.addEventListener("error", () => {
       tellLost("Not connected. Trying again…");
       // A browser tries again by itself if the connection was lost, but not if the answer was an error.
-      if (stream.readyState === EventSource.CLOSED) whenItIsThere((answer) => followAgain(address, answer));
+      if (own.readyState !== EventSource.CLOSED) return;
+      stream = null;
+      waits = true;
+      whenItIsThere(followAgain);
     });
   }
 
-  function followAgain(address, answer) {
-    if (answer.ok) follow(address);
+  function leave() {
+    if (stream !== null) stream.close();
+    stream = null;
+  }
+
+  function followAgain(answer) {
+    waits = !answer.ok;
+    if (answer.ok) follow();
     else if (answer.type === "opaqueredirect") tellLost("Your session has ended.", "Sign in again");
     else tellLost("This page does not move any more.", "Load it again");
   }
@@ -110,9 +123,10 @@
     };
   }
 
-  if (document.body.dataset.stream) {
-    follow(document.body.dataset.stream);
-    addEventListener("pagehide", () => stream.close());
+  if (address) {
+    follow();
+    document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else follow(); });
+    addEventListener("pagehide", leave);
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 

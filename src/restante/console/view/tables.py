@@ -70,7 +70,10 @@ def _row(heads: Sequence[str], row: Sequence[Child]) -> Markup:
 
 def _cell(head: str, cell: Child) -> Markup:
     shown = join(cell)
-    return tag("td", shown, class_=_kind(head) or _length(_NOT_SHOWN.sub(" ", shown.text)))
+    kind = _kind(head)
+    if kind is None and len(shown.text) > _LINE_CHARACTERS:
+        kind = _length(_NOT_SHOWN.sub(" ", shown.text) if "<" in shown.text else shown.text)
+    return tag("td", shown, class_=kind)
 
 
 def _kind(head: str) -> str | None:
@@ -80,12 +83,12 @@ def _kind(head: str) -> str | None:
 def _length(text: str) -> str | None:
     """The kind of a cell whose text is long: it has several lines, and its column is not narrow. Others have one line."""
     words = text.split()
-    length = len(" ".join(words))
+    length = sum(map(len, words)) + len(words) - 1
+    if length <= _LINE_CHARACTERS:
+        return None
     if length > _WORDS_CHARACTERS:
         return "words"
-    if any(len(word) > _WORD_CHARACTERS for word in words):
-        return "name"
-    return "text" if length > _LINE_CHARACTERS else None
+    return "name" if max(map(len, words)) > _WORD_CHARACTERS else "text"
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
