@@ -36,6 +36,7 @@ from restante.ports.membership import NodeMembership, WholeStore
 from restante.ports.store import Store, StoreReader
 from restante.settings import Settings, is_store_url
 from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.data_folder import require_whole
 
 
 def system_clock() -> int:
@@ -158,6 +159,8 @@ def open_hub(  # noqa: PLR0913 - all that a hub may be opened with
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
     known = settings or Settings()
+    if shard is None and folder is not None and not is_store_url(os.fspath(folder)):
+        require_whole(Path(os.fspath(folder)))
     chosen = store if store is not None else new_store(os.fspath(folder or ""), known)
     try:
         return OpenHub(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from restante.cli.nodes.shards import print_rounds, print_shards
+from restante.cluster.shard_folders import found_table
 from restante.model.mailboxes.answers import moment
 from restante.model.shards.node_answers import (
     DoubtState,
@@ -83,3 +84,11 @@ def test_a_round_in_doubt_says_what_to_do(capsys: pytest.CaptureFixture[str]) ->
     told = capsys.readouterr().out
     assert doubt.consignment in told
     assert "Waits for shard 3." in told
+
+
+def test_a_folder_of_several_shards_is_told_as_such(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    found_table(folder, 2, 16)
+    answer = run("shards", "list", "--data", str(folder))
+    assert answer.exit_code == 1
+    assert f"restante serve --data {folder}" in answer.stderr

@@ -385,6 +385,12 @@ def test_another_number_of_shards_is_refused_with_what_changes_it(several: Sever
         restante.open(tmp_path / "data")
 
 
+def test_the_folder_of_one_shard_is_not_opened_alone(several: SeveralHub, tmp_path: Path) -> None:
+    several.stop()
+    with pytest.raises(InvalidRequest, match="one shard of several"):
+        restante.open(tmp_path / "data" / "shard-1")
+
+
 @pytest.mark.parametrize("path", sorted(ONE_SHARD))
 def test_what_is_about_one_shard_is_passed_on(path: str) -> None:
     assert all(choice_of(route) is not None for route in (*ROUTES, *SOCKETS) if route.path == path)

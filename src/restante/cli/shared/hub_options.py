@@ -164,7 +164,7 @@ def require_data(folder: Path) -> None:
     """Refuse a data folder that does not exist, so that a mistyped name is an error and not a new folder."""
     from restante.errors import InvalidRequest
 
-    if not (folder / "restante.db").is_file() and not (folder / "blobs").is_dir():
+    if not any((folder / name).exists() for name in ("restante.db", "blobs", "shards.json")):
         raise InvalidRequest(f"{folder} is not a data folder of Restante: no database is in it.")
 
 

@@ -106,6 +106,15 @@ def require_own(folder: Path) -> None:
         )
 
 
+def require_whole(folder: Path) -> None:
+    """Refuse the folder of one shard of several: a hub alone would take messages that belong into the others."""
+    home = folder.absolute().parent
+    if folder.name.startswith("shard-") and (home / SEVERAL).exists():
+        raise InvalidRequest(
+            f"{folder} is one shard of several, which cannot be opened alone. Serve all: restante serve --data {folder.parent}"
+        )
+
+
 class FolderLock:
     """An exclusive `flock` on a file in the folder: the system releases it however the process ends."""
 
