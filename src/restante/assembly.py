@@ -48,6 +48,7 @@ def open_store(place: str | os.PathLike[str], settings: Settings | None = None) 
     """The store of a data folder that is there already, or of a database, without a hub: for those who look after it."""
     if is_store_url(os.fspath(place)):
         return open_database(os.fspath(place), settings)
+    _require_folder(os.fspath(place))
     path = Path(os.fspath(place))
     if not (path / "restante.db").is_file():
         lost = (path / "blobs").is_dir()
@@ -185,9 +186,18 @@ def new_store(place: str, settings: Settings) -> Store:
     """The store of a folder or a database, made if need be, without a hub."""
     if is_store_url(place):
         return _of_one_shard(place, open_database(place, settings))
+    _require_folder(place)
     if Path(place).is_file():
         raise InvalidRequest(f"{place} is a file. Give a folder for the data; it is made if need be.")
     return SqliteStore.open(Path(place))
+
+
+def _require_folder(place: str) -> None:
+    """Refuse the address of some other store: it would be taken for the name of a new folder."""
+    if "://" in place:
+        raise InvalidRequest(
+            f"{place} is no store that there is: name a folder, or a database as postgresql://user@host/database."
+        )
 
 
 def _of_one_shard(url: str, store: WholeStore) -> Store:

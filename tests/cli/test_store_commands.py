@@ -96,6 +96,20 @@ def test_nothing_is_copied_over_anything(tmp_path: Path, address: str) -> None:
     assert (refused.exit_code, "is not empty" in refused.stderr) == (1, True)
 
 
+def test_the_address_of_another_kind_of_store_is_no_name_of_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with restante.open("mail"):
+        pass
+    copied = run("copy", "--from", "mail", "--to", "mysql://db/mail")
+    assert copied.exit_code == 1
+    assert "name a folder, or a database as postgresql://user@host/database" in copied.stderr
+    with pytest.raises(InvalidRequest, match="no store that there is"):
+        restante.open("mysql://db/mail")
+    assert [path.name for path in tmp_path.iterdir()] == ["mail"]
+
+
 def test_a_copy_keeps_its_partitions_and_says_so(tmp_path: Path, address: str) -> None:
     fill(tmp_path / "data")
     assert run("migrate", "--store", address, "--shards", "2").exit_code == 0
