@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from websockets.sync.client import connect
 
@@ -214,3 +215,22 @@ def test_what_another_shard_refuses_of_a_live_client_is_lost_and_says_why(severa
         talk = Talk(own)
         talk.say(type="send", request=1, message={"recipient": THERE, "data": 2, "id": "taken"})
         assert talk.until("status")["reason"].startswith("message_conflict: ")
+
+
+def test_frames_of_one_connection_are_stored_in_the_order_sent_whatever_they_are(
+    several: SeveralHub, wire: Wire
+) -> None:
+    name = names(1, 30)[29]
+    batch = wire("POST", "/v1/batches", {}).json()["id"]
+    kinds: list[dict[str, object]] = [{}, {"partition": partition_of(name, 16)}, {"source": "log"}, {"batch": batch}]
+    frames = [{"number": n, **kinds[n * n % 11 % 4], "messages": [{"recipient": name, "data": n}]} for n in range(60)]
+    for frame in frames:
+        if "source" in frame:
+            frame["messages"] = [{"recipient": name, "data": frame["number"], "source_position": frame["number"]}]
+    with connect(several.url.replace("http", "ws") + "/v1/publish") as link:
+        for frame in frames:
+            link.send(msgspec.json.encode(frame).decode())
+        answers = [msgspec.json.decode(link.recv(30)) for _ in frames]
+    assert [answer for answer in answers if "problem" in answer] == []
+    stored = wire.get(f"/v1/recipients/{name}/messages").json()["messages"]
+    assert [own["data"] for own in stored] == list(range(60))
