@@ -46,7 +46,9 @@ const fetch = async (target, options) => {
   sent.push({ target, ...options });
   return { status: 200, statusText: "OK", headers: new Map(), text: async () => '{"accepted":1}' };
 };
-vm.runInNewContext(readFileSync(process.argv[2], "utf8"), { document, fetch, CSS: { escape: (text) => text }, JSON, Math });
+const scrolled = [];
+const scrollTo = (...place) => scrolled.push(place);
+vm.runInNewContext(readFileSync(process.argv[2], "utf8"), { document, fetch, scrollTo, CSS: { escape: (text) => text }, JSON, Math });
 
 const search = nav.children[0];
 search.value = "peek";
@@ -58,5 +60,5 @@ button.listeners.click();
 setImmediate(() => {
   const hidden = articles.map((one) => one.hidden);
   const unlisted = links.map((one) => one.parentElement.hidden);
-  console.log(JSON.stringify({ hidden, unlisted, sent, shown: shown.textContent }));
+  console.log(JSON.stringify({ hidden, unlisted, scrolled, sent, shown: shown.textContent }));
 });

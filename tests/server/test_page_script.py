@@ -20,6 +20,7 @@ def test_search_hides_what_does_not_fit_and_an_example_is_sent_with_the_token() 
     seen = json.loads(done.stdout)
     assert seen["hidden"] == [True, False]
     assert seen["unlisted"] == [True, False]
+    assert seen["scrolled"] == [[0, 0]]
     (sent,) = seen["sent"]
     assert (sent["method"], sent["target"], sent["body"]) == ("POST", "/v1/messages", "{}")
     assert sent["headers"] == {"Content-Type": "application/json", "Authorization": "Bearer secret"}
