@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from typing import NamedTuple
 
-from restante.errors import RestanteError, Unavailable
+from restante.errors import RestanteError, StorageFull, Unavailable
 from restante.limits import KIB, MIB
 from restante.model.storage.changes import Changes
 from restante.stores.sqlite.failures import outcome_unknown, reason_of, translated
@@ -74,8 +74,8 @@ class Commits:
 
     def commit(self, changes: Changes, rows: list[BlobRow], file: int | None) -> None:
         """Durable when it returns. The rows of blobs name `file`, if they do not hold the bytes themselves."""
-        if self._overlay.weight_bytes() >= self._bounds.most_bytes or not self._log.may_append():
-            self.transfer()
+        if not self._has_place():
+            self._make_place()
         deeds = Deeds(list(changes.entries.items()), rows, row_ids_of(changes.dropped))
         with self._appending:
             self.require_running()
@@ -87,6 +87,18 @@ class Commits:
             if file is not None:
                 self._files.named(file, len(rows))
         self._files.dropped(freed)
+
+    def _has_place(self) -> bool:
+        """Whether one more commit may go into the log before those of it are transferred."""
+        return self._overlay.weight_bytes() < self._bounds.most_bytes and self._log.may_append()
+
+    def _make_place(self) -> None:
+        """Transfer what the log holds. If the disk is full, some of it may have been transferred all the same, which is enough."""
+        try:
+            self.transfer()
+        except StorageFull:
+            if not self._has_place():
+                raise
 
     def is_quick(self, byte_count: int) -> bool:
         """Whether a commit would wait for no transfer and no other commit, and its flush is likely to be short."""
