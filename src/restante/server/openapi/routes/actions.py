@@ -31,6 +31,17 @@ from restante.server.openapi.schemas import ID, UUID
 from restante.wire import media
 
 _BODY = ("body_too_large", "unsupported_media_type")
+_ACCEPTING = (
+    "invalid_message",
+    "message_conflict",
+    "message_erased",
+    "action_unknown",
+    "batch_unknown",
+    "batch_sealed",
+    *_BODY,
+    *WRITING,
+)
+"""The problems of sending actions, one or many."""
 _ACTION = "/v1/actions/{action}"
 _POISON = "/v1/groups/{group}/poison"
 _ACTION_ID = Parameter(
@@ -89,16 +100,7 @@ nobody has declared fails when a group comes to it; with the setting `actions.un
         _json(202, "Accepted.", "ActionStatus", "Location", "Retry-After?", "Cache-Control"),
         _json(200, "Waited for, and final.", "ActionStatus", "Location", "Cache-Control"),
     ),
-    problems=(
-        "invalid_message",
-        "message_conflict",
-        "message_erased",
-        "action_unknown",
-        "batch_unknown",
-        "batch_sealed",
-        *_BODY,
-        *WRITING,
-    ),
+    problems=_ACCEPTING,
 )
 SEND_MANY = Operation(
     method="POST",
@@ -112,16 +114,7 @@ batch, which is complete when all are done or given up.
     parameters=(_BATCH,),
     bodies=_sent("ActionsBody"),
     answers=(_json(202, "Accepted, in their order.", "AcceptedActions", "Cache-Control"),),
-    problems=(
-        "invalid_message",
-        "message_conflict",
-        "message_erased",
-        "action_unknown",
-        "batch_unknown",
-        "batch_sealed",
-        *_BODY,
-        *WRITING,
-    ),
+    problems=_ACCEPTING,
 )
 SHOW = Operation(
     method="GET",
