@@ -17,6 +17,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.engine.filing import file_all, file_handfuls
 from restante.limits import FILING_HANDFUL
 from restante.model.publishing.message import Message
+from restante.outside import bulk_clerk, filing_clerk, page_clerk
 from restante.outside.filing_clerk import MODULE, FilingClerk
 from restante.outside.helper_frames import read_frame, write_frame
 from restante.outside.helper_process import start_process
@@ -117,4 +118,15 @@ def test_the_process_ends_when_nobody_can_ask_it_any_more() -> None:
         assert read_frame(line.fileno()) == b""
         write_frame(line.fileno(), b"\xc1 no question")
         assert read_frame(line.fileno()) is not None
+    assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("module", [filing_clerk.MODULE, page_clerk.MODULE, bulk_clerk.MODULE])
+def test_a_helper_process_does_without_pandas(module: str) -> None:
+    process, line = start_process(module)
+    with line:
+        assert read_frame(line.fileno()) == b""
+        loaded = Path(f"/proc/{process.pid}/maps").read_text()
+        assert "numpy" in loaded
+        assert "pandas" not in loaded
     assert process.wait(30) == 0

@@ -23,6 +23,7 @@ from restante.outside.helper_frames import read_frame
 
 _log = logging.getLogger(__name__)
 
+_START = "restante.outside.start_helper"
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 10.0
 """After a process died it is not started again at once."""
@@ -127,7 +128,7 @@ def start_process(module: str, inherited: tuple[int, ...] = ()) -> tuple[subproc
     try:
         with theirs:
             process = subprocess.Popen(
-                (sys.executable, "-m", module),
+                (sys.executable, "-m", _START, module),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 pass_fds=inherited,

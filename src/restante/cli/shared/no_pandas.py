@@ -1,23 +1,14 @@
-"""pyarrow imports pandas, wherever it is installed, with its first array: to know a frame of pandas when it sees one.
+"""The commands that have no frames of pandas do without it, and so start in half the time.
 
-The commands that have no such frames do without it, and so start in half the time. It is for them alone: what else
-runs in a process may have frames.
+It is for them alone: what else runs in a process may have frames.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from types import ModuleType
 
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not needed here", name=name)
-
+from restante.no_pandas import pandas_hidden
 
 _WITH_FRAMES = ("jobs", "tour")
 """Commands that may use Spark, and so pandas."""
@@ -36,11 +27,6 @@ def leave_pandas_out() -> None:
         return
     import pyarrow as pa
 
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array(
-            [0]
-        ).to_numpy()  # Its Python looks when it makes an array, its C++ when it gives one to NumPy: both once.
-    finally:
-        sys.meta_path.remove(finder)
+    with pandas_hidden():
+        # Its Python looks when it makes an array, its C++ when it gives one to NumPy: both once.
+        pa.array([0]).to_numpy()
