@@ -32,7 +32,7 @@ from tests.groups.group_world import LEASE
 
 def question(world: ActionWorld, **given: Any) -> ReadNext:
     after = tuple(ReadAfter(**msgspec.structs.asdict(own)) for own in world.owned.values())
-    return ReadNext(GROUP, world.member_id, after, **{"few": True, **given})
+    return ReadNext(GROUP, world.member_id, **{"after": after, "few": True, **given})
 
 
 def few(world: ActionWorld, **given: Any) -> tuple[FewPage, ...]:
@@ -185,6 +185,47 @@ def test_what_a_member_says_with_its_next_question_counts_instead(world: ActionW
     world.hub.call(SendHeartbeat(GROUP, world.member_id, running))
     world.enter("worker")
     assert (world.look("a").deaths, world.look("b").deaths) == (0, 1)
+
+
+def test_what_a_member_said_later_counts_whichever_arrives_first(world: ActionWorld) -> None:
+    """A question that was made before the killer began arrives after the heartbeat that names it."""
+    for own_id in ("killer", "innocent"):
+        world.send(id=own_id, concerns=own_id)
+    rows = {row.id: (page.partition, row.sequence_number) for page in few(world) for row in page.changes}
+    killer, innocent = (
+        (Running(partition=rows[own_id][0], sequence_number=rows[own_id][1]),) for own_id in ("killer", "innocent")
+    )
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, killer, 2))
+    world.hub.call(question(world, after=(), running=innocent, revision=1))
+    world.enter("worker")
+    assert (world.look("killer").deaths, world.look("innocent").deaths) == (1, 0)
+    world.hub.call(question(world, after=(), running=killer, revision=1))
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, innocent, 3))
+    world.hub.call(question(world, after=(), running=killer, revision=2))
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, killer, 2))
+    world.enter("worker")
+    assert (world.look("killer").deaths, world.look("innocent").deaths) == (1, 1), "a new member numbers from the start"
+    world.hub.call(question(world, after=(), running=innocent, revision=5))
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, killer))
+    world.enter("worker")
+    assert (world.look("killer").deaths, world.look("innocent").deaths) == (2, 1), (
+        "what has no number counts as it comes"
+    )
+
+
+def test_what_workers_died_of_is_not_presumed_of_a_member_that_names_it_first(world: ActionWorld) -> None:
+    world.send(id="a")
+    few(world, running=(), revision=1)
+    world.enter("worker")
+    assert world.look("a").deaths == 1, "the first death can only be presumed"
+    assert few(world, running=(), revision=1)
+    world.enter("worker")
+    assert world.look("a").deaths == 1
+    (page,) = [page for page in few(world, running=(), revision=1) if page.changes]
+    running = (Running(partition=page.partition, sequence_number=page.changes[0].sequence_number),)
+    world.hub.call(SendHeartbeat(GROUP, world.member_id, running, 2))
+    world.enter("worker")
+    assert world.look("a").deaths == 2
 
 
 def _read_on(world: ActionWorld, pages: tuple[FewPage, ...], running: tuple[Running, ...]) -> ReadNext:

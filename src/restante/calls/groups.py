@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
+
+import msgspec
 
 from restante.calls.call import Call, Count, Number, Seconds
 from restante.model.groups.group import Gone, Start
@@ -17,6 +20,8 @@ from restante.model.groups.group_answers import (
     ReadAfter,
     Running,
 )
+
+Revision = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class DefineGroup(Call[GroupStatus], frozen=True):
@@ -72,6 +77,8 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
     member_id: str
     running: Sequence[Running] = ()
     """The actions that it works on."""
+    revision: Revision = 0
+    """The number of what a member says of its work: the higher one is newer, whatever arrives first. 0: it does not number."""
 
 
 class ReadNext(Call[NextAnswer], frozen=True):
@@ -86,6 +93,8 @@ class ReadNext(Call[NextAnswer], frozen=True):
     """Whether a few actions may come as values."""
     running: Sequence[Running] | None = None
     """The actions that the member works on, if it says so: like that of a heartbeat."""
+    revision: Revision = 0
+    """As in a heartbeat. A member that numbers names an action that workers died of before it begins it."""
 
 
 class WriteCheckpoint(Call[Checkpointed], frozen=True):

@@ -231,6 +231,7 @@ class NoteWork(ShardCall[None], frozen=True):
 
     member_id: str
     running: tuple[Running, ...]
+    revision: int
 
 
 class NotePosition(ShardCall[None], frozen=True):

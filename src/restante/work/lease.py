@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from restante.calls.groups import DefineGroup, JoinGroup, LeaveGroup, SendHeartbeat
 from restante.client.groups.member import SILENT_HEARTBEATS
@@ -25,6 +25,13 @@ JOIN_SECONDS = 1.0
 _SETTLING_HEARTBEATS = 4
 """For so many intervals after it joined, or got or gave something, a worker asks so many times as often."""
 _log = logging.getLogger("restante.work")
+
+
+class WorkSaid(NamedTuple):
+    """The actions that a worker says it does, and the number of what it says: two ways lead to the hub, and the later may arrive first."""
+
+    running: tuple[Running, ...]
+    revision: int
 
 
 class LeaseEvents(Protocol):
@@ -46,7 +53,7 @@ class WorkLease:
         *,
         link: ApartLink,
         events: LeaseEvents,
-        running: Callable[[], Sequence[Running]],
+        said: Callable[[], WorkSaid],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._definition = definition
@@ -54,7 +61,7 @@ class WorkLease:
         self._name = name
         self._link = link
         self._events = events
-        self._running = running
+        self._said = said
         self._monotonic = monotonic
         self._condition = threading.Condition()
         self._member_id: str | None = None
@@ -136,7 +143,7 @@ class WorkLease:
         self.end()
         if self._member_id is not None:
             with suppress(RestanteError):
-                self._link.call(SendHeartbeat(self._group, self._member_id, tuple(self._running())))
+                self._link.call(SendHeartbeat(self._group, self._member_id, *self._said()))
 
     # The thread
 
@@ -187,7 +194,7 @@ class WorkLease:
         self._events.joined(joined.member_id, status, joined.partitions)
 
     def _beat(self, member_id: str, sent: float) -> None:
-        answer = self._link.call(SendHeartbeat(self._group, member_id, tuple(self._running())))
+        answer = self._link.call(SendHeartbeat(self._group, member_id, *self._said()))
         self._answered = self._begun
         self._note(answer.partitions, sent)
         self._events.heard(answer.partitions, answer.now.timestamp(), self._monotonic())

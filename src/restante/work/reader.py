@@ -12,9 +12,10 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, RestanteError, Unavailable
 from restante.limits import GROUP_PARTITIONS_AT_ONCE_MAX, WAIT_SECONDS_MAX
 from restante.model.back_off import back_off
-from restante.model.groups.group_answers import NextAnswer, ReadAfter, Running
+from restante.model.groups.group_answers import NextAnswer, ReadAfter
 from restante.model.work.core import ReadOn, WorkCore
 from restante.work.action_pages import action_page, few_page
+from restante.work.lease import WorkSaid
 
 PAGE_ACTIONS_MAX = 2_000
 _ROOM_LEAST = 500
@@ -47,7 +48,7 @@ class WorkReader:
         *,
         lease: ReadsFor,
         may_read: Callable[[int, int], bool],
-        running: Callable[[], Sequence[Running]],
+        said: Callable[[], WorkSaid],
         wake: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
@@ -56,7 +57,7 @@ class WorkReader:
         self._link = link
         self._lease = lease
         self._may_read = may_read
-        self._running = running
+        self._said = said
         self._wake = wake
         self._monotonic = monotonic
         self._changed = asyncio.Event()
@@ -115,6 +116,7 @@ class WorkReader:
             ReadAfter(partition=own.partition, generation=own.generation, position=own.position) for own in reads
         )
         limit = min(PAGE_ACTIONS_MAX, *(own.limit for own in reads)) if len(reads) > 1 else reads[0].limit
+        said = self._said()
         call = ReadNext(
             self._group,
             member_id,
@@ -122,7 +124,8 @@ class WorkReader:
             limit=min(limit, PAGE_ACTIONS_MAX),
             wait=WAIT_SECONDS_MAX,
             few=True,
-            running=self._running(),
+            running=said.running,
+            revision=said.revision,
         )
         self._asked = frozenset((own.partition, own.generation) for own in reads)
         self._asking = asyncio.ensure_future(self._link.call(call))

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -27,7 +28,7 @@ from restante.work.attempt_log import log_attempt, log_fenced, log_stuck, log_un
 from restante.work.attempts import ThreadStuck, attempted
 from restante.work.holds import WorkHolds
 from restante.work.job import current_job, job_of
-from restante.work.lease import WorkLease
+from restante.work.lease import WorkLease, WorkSaid
 from restante.work.once.dialogue import Fenced
 from restante.work.reader import WorkReader
 from restante.work.reports import ReportAnswer, report_answers
@@ -72,11 +73,14 @@ class WorkRunner:
         self._latest: dict[int, int] = {}
         """The latest generation of each partition: one that is over does not begin again."""
         self._unknown_told: list[str] = []
+        self._saying = threading.Lock()
+        self._revision = 0
+        """The number of what was said last of the running actions."""
         self._odd: frozenset[tuple[int, int]] = frozenset()
         """The partitions that the hub says are this worker's, and the core has dropped."""
         definition = DefineGroup(app.name, actions=tuple(sorted(app.handlers)))
         self.lease = WorkLease(
-            definition, member, link=link.apart(), events=_InLoop(self), running=self._running, monotonic=monotonic
+            definition, member, link=link.apart(), events=_InLoop(self), said=self._said, monotonic=monotonic
         )
         self._holds = WorkHolds(app, self.core, link, self.wake)
         self._reader = WorkReader(
@@ -85,7 +89,7 @@ class WorkRunner:
             link,
             lease=self.lease,
             may_read=self._holds.may_read,
-            running=self._running,
+            said=self._said,
             wake=self.wake,
             monotonic=monotonic,
         )
@@ -282,10 +286,13 @@ class WorkRunner:
                 self.core.report_failed(report, now)
         self.wake()
 
-    def _running(self) -> list[Running]:
-        """The running actions, for heartbeats, in their thread."""
-        running = self.core.running[:GROUP_RUNNING_MAX]
-        return [Running(partition=partition, sequence_number=number) for partition, number in running]
+    def _said(self) -> WorkSaid:
+        """The running actions, for heartbeats, in their thread, and for questions: in the order in which they are looked at."""
+        with self._saying:
+            self._revision += 1
+            running = self.core.running[:GROUP_RUNNING_MAX]
+            names = tuple([Running(partition=partition, sequence_number=number) for partition, number in running])
+            return WorkSaid(names, self._revision)
 
 
 class _InLoop:

@@ -88,11 +88,10 @@ def leave(terms: Terms, call: LeaveGroup) -> Dialogue[None]:
 
 
 def heartbeat(terms: Terms, call: SendHeartbeat) -> Dialogue[HeartbeatAnswer]:
-    request = _posted(
-        terms,
-        f"{_member(call.group, call.member_id)}/heartbeat",
-        {"running": list(call.running)} if call.running else {},
-    )
+    said: dict[str, object] = {"running": list(call.running)} if call.running else {}
+    if call.revision:
+        said["revision"] = call.revision
+    request = _posted(terms, f"{_member(call.group, call.member_id)}/heartbeat", said)
     return value_of((yield from done(terms, request, 200)), HeartbeatAnswer, terms.address)
 
 
@@ -105,6 +104,7 @@ def read_next(terms: Terms, call: ReadNext) -> Dialogue[NextAnswer]:
         asked["limit"] = call.limit
     if call.running is not None:
         asked["running"] = list(call.running)
+        asked["revision"] = call.revision
 
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)

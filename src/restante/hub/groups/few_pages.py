@@ -44,7 +44,8 @@ def look_few(core: Core, call: ReadNext) -> NextAnswer | None:
         return None
     pages = tuple([_page(core, owners, each, actions) for each, actions in found])
     if call.running is not None:
-        presume_running(core, call.member_id, [own for page in pages for own in _begun(page)])
+        begun = [own for page in pages for own in _begun(page, names_doubtful=call.revision > 0)]
+        presume_running(core, call.member_id, begun)
     return NextAnswer(pages=(), few=pages, now=moment(core.clock()))
 
 
@@ -123,10 +124,10 @@ def _row(memory: ActionMemory, partition: int, own: RecentAction, *, is_own: boo
     )
 
 
-def _begun(page: FewPage) -> list[Running]:
-    """The actions that a member begins at once, as far as the hub can tell."""
+def _begun(page: FewPage, *, names_doubtful: bool) -> list[Running]:
+    """The actions that a member begins at once, as far as the hub can tell, and without naming them first."""
     return [
         Running(partition=page.partition, sequence_number=own.sequence_number)
         for own in page.changes
-        if own.owner == "group" and own.origin != HEALTH_ORIGIN
+        if own.owner == "group" and own.origin != HEALTH_ORIGIN and not (names_doubtful and own.deaths)
     ]

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -144,8 +144,8 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
     with memory.lock:
         check_known(known.membership, name, member_id)
         now = memory.monotonic()
-        before = memory.heard.get(member_id)
-        memory.heard[member_id] = Heard(now, core.clock(), running, () if before is None else before.presumed)
+        heard = memory.heard.get(member_id, Heard(now, 0)).said(running, call.revision)
+        memory.heard[member_id] = replace(heard, at=now, clock=core.clock())
         kept = _tell(core, known, member_id, now)
     core.store.require_owned()
     return HeartbeatAnswer(partitions=tuple(kept), now=moment(core.clock()))
@@ -154,35 +154,40 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
 def state_running(core: Core, call: ReadNext) -> None:
     """A member that reads says what it works on: that counts like what a heartbeat says, and is no heartbeat."""
     if call.running is not None:
-        _hear(core, call.member_id, running=_checked_running(call.running), presumed=())
+        running = _checked_running(call.running)
+        _hear(core, call.member_id, lambda heard: heard.asked(running, call.revision), says=True)
 
 
 def note_work(core: Core, call: NoteWork, _: Grant) -> None:
     """Note what a member works on in this shard, said elsewhere."""
-    _hear(core, call.member_id, running=_checked_running(call.running))
+    running = _checked_running(call.running)
+    _hear(core, call.member_id, lambda heard: heard.said(running, call.revision), says=True)
 
 
 def presume_running(core: Core, member_id: str, begun: Sequence[Running]) -> None:
     """A member is handed these, and begins them before it can say so. What it says with its next question counts instead."""
     if begun:
-        _hear(core, member_id, presumed=tuple(begun))
+        _hear(core, member_id, lambda heard: replace(heard, presumed=tuple(begun)), says=False)
 
 
-def _hear(core: Core, member_id: str, **said: tuple[Running, ...]) -> None:
+def _hear(core: Core, member_id: str, change: Callable[[Heard], Heard], *, says: bool) -> None:
+    """Change what is known of a member's work; `says`: the member says it itself."""
     memory, own_id = core.memory(GroupMemory), member_id_of(member_id)
     with memory.lock:
         if core.shard is not None:
-            _hear_in_shard(core, memory, own_id, said)
+            _hear_in_shard(core, memory, own_id, change, says=says)
         elif (heard := memory.heard.get(own_id)) is not None:
-            memory.heard[own_id] = replace(heard, **said)  # type: ignore[arg-type]  # names of its fields
+            memory.heard[own_id] = change(heard)
 
 
-def _hear_in_shard(core: Core, memory: GroupMemory, own_id: bytes, said: Mapping[str, tuple[Running, ...]]) -> None:
-    """Hear in a shard what a member says of its work here; its heartbeats are heard at the home of groups. A member that says nothing is forgotten."""
+def _hear_in_shard(
+    core: Core, memory: GroupMemory, own_id: bytes, change: Callable[[Heard], Heard], *, says: bool
+) -> None:
+    """Hear in a shard of a member's work here; its heartbeats are heard at the home of groups. A member that says nothing is forgotten."""
     now = memory.monotonic()
-    heard = memory.working.get(own_id, Heard(now, core.clock()))
-    at = now if "running" in said else heard.at
-    memory.working[own_id] = replace(heard, at=at, **said)  # type: ignore[arg-type]  # names of its fields
+    before = memory.working.get(own_id, Heard(now, core.clock()))
+    heard = change(before)
+    memory.working[own_id] = replace(heard, at=now) if says and heard is not before else heard
     last = now - limits.WAIT_SECONDS_MAX - lease_seconds(core.settings.groups.heartbeat_seconds)
     for silent in [own for own, one in memory.working.items() if one.at < last]:
         del memory.working[silent]

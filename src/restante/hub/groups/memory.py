@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from restante.hub.engine.plan import RequestDraft
 from restante.model.groups.group import GROUPS_HOME, GroupRow, decode_group
@@ -65,12 +65,25 @@ class Heard:
     clock: int
     running: tuple[Running, ...] = ()
     """The work that it said last that it does."""
+    revision: int = 0
+    """The number of what it said last."""
     presumed: tuple[Running, ...] = ()
     """The work that it was handed since, and begins before it can say so."""
 
     @property
     def doing(self) -> tuple[Running, ...]:
         return tuple(dict.fromkeys((*self.running, *self.presumed)))
+
+    def said(self, running: tuple[Running, ...], revision: int) -> Heard:
+        """The member with what it now says it does; the same object, if it said something newer before."""
+        if 0 < revision <= self.revision:
+            return self
+        return replace(self, running=running, revision=revision or self.revision)
+
+    def asked(self, running: tuple[Running, ...], revision: int) -> Heard:
+        """The same with a question: of what it was handed before, it names all that it has begun."""
+        said = self.said(running, revision)
+        return said if said is self else replace(said, presumed=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -81,7 +81,7 @@ async def send_heartbeat(lines: ShardLines, call: SendHeartbeat, caller: Grant) 
     parts = {
         shard: tuple(own for own in call.running if own.partition in there) for shard, there in enumerate(lines.ranges)
     }
-    notes = [_noted(lines, shard, NoteWork(call.member_id, own)) for shard, own in parts.items() if own]
+    notes = [_noted(lines, shard, NoteWork(call.member_id, own, call.revision)) for shard, own in parts.items() if own]
     await asyncio.gather(*notes)
     return answer
 

@@ -21,6 +21,7 @@ from restante.calls.groups import (
     ReadNext,
     ResetPosition,
     ResumeGroup,
+    Revision,
     SendHeartbeat,
     WriteCheckpoint,
 )
@@ -77,6 +78,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The actions that the member works on now."""
 
     running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] = ()
+    revision: Revision = 0
 
 
 class NextBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +88,7 @@ class NextBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limit: Count | None = None
     wait: Seconds = 0
     running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] | None = None
+    revision: Revision = 0
 
 
 class CheckpointBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,7 +162,7 @@ async def leave(desk: Desk, exchange: Exchange) -> None:
 async def heartbeat(desk: Desk, exchange: Exchange) -> None:
     """Renew a member's lease. A heartbeat takes no room: a busy hub must not end the leases of members that it keeps busy."""
     sent = await read_request(desk, exchange, HeartbeatBody)
-    call = SendHeartbeat(_group_of(exchange), _member_of(exchange), sent.running)
+    call = SendHeartbeat(_group_of(exchange), _member_of(exchange), sent.running, sent.revision)
     await exchange.json(200, await desk.link_of(exchange.grant).call(call), headers=_NO_STORE)
 
 
@@ -175,6 +178,7 @@ async def read_next(desk: Desk, exchange: Exchange) -> None:
         wait=sent.wait,
         few=kind == media.JSON or media.names(accept, media.JSON),
         running=sent.running,
+        revision=sent.revision,
     )
     answer = await _changes(desk, exchange, call)
     if call.few and not answer.pages:

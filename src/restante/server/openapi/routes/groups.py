@@ -154,7 +154,8 @@ partition that is missing there is to be given up: start nothing more of it, let
 checkpoint with its old generation, which releases it. If that does not come, the partition goes on after
 `groups.handover_seconds`. A partition with another generation than before begins at its `position`.
 
-`running` may say which changes the member works on.
+`running` may say which changes the member works on. `revision` numbers what it says, with heartbeats and with `next`: what
+arrives after a higher number is passed over.
 """,
     body="HeartbeatBody?",
     answer=json_answer(200, "What the member has.", "HeartbeatAnswer", "Cache-Control"),
