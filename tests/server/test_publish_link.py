@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -18,10 +21,13 @@ from restante.limits import PRODUCER_GROUP_MAX
 from restante.model.access.access import Role
 from restante.model.storage.partition import partition_of
 from restante.server.access.tokens import TokenFile
+from restante.server.connections.short_frames import ShortFrames
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
+from tests.server.test_fuzz import HANDSHAKE
 from tests.server.test_publishing import arrow_body
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 HOME = partition_of("ada", 16)
@@ -31,10 +37,29 @@ def address(running: ServedHub, path: str = "/v1/publish") -> str:
     return running.url.replace("http", "ws") + path
 
 
-@pytest.fixture
-def link(running: ServedHub) -> Iterator[ClientConnection]:
+@pytest.fixture(params=["short", "long"])
+def link(
+    running: ServedHub, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ClientConnection]:
+    """A link whose small frames go the short way, and one where all frames go the long way."""
+    if request.param == "long":
+        monkeypatch.setattr(ShortFrames, "_submitted", lambda *_: False)
     with connect(address(running)) as link:
         yield link
+
+
+@pytest.fixture
+def shorts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each frame whether it went the short way."""
+    found: list[bool] = []
+    takes = ShortFrames.takes
+
+    def noted(self: ShortFrames, frame: bytes | None) -> bool:
+        found.append(takes(self, frame))
+        return found[-1]
+
+    monkeypatch.setattr(ShortFrames, "takes", noted)
+    return found
 
 
 def text(number: int, *messages: dict[str, object], **more: object) -> str:
@@ -69,6 +94,13 @@ def answers(link: ClientConnection, count: int) -> list[dict[str, Any]]:
     return [json.loads(link.recv(timeout=30)) for _ in range(count)]
 
 
+def warm_up(link: ClientConnection, shorts: list[bool]) -> None:
+    """Send a frame: the first may come before anybody takes frames on their short way."""
+    link.send(text(0, {"recipient": "zoe", "data": 0}))
+    assert answers(link, 1)[0]["accepted"] == 1
+    shorts.clear()
+
+
 def test_each_frame_is_answered_by_its_number_as_a_publish_is(link: ClientConnection, wire: Wire) -> None:
     link.send(text(7, {"recipient": "ada", "id": ID, "data": 1}))
     (first,) = answers(link, 1)
@@ -92,6 +124,97 @@ def test_frames_are_stored_in_the_order_sent_large_and_small_alike(link: ClientC
     assert sorted(answer["number"] for answer in answers(link, 60)) == list(range(60))
     body = wire.get("/v1/recipients/ada/peek").json()
     assert [message["data"] for message in body["messages"]] == expected
+
+
+def test_small_plain_frames_go_the_short_way_and_no_other(running: ServedHub, shorts: list[bool]) -> None:
+    one = {"recipient": "ada", "data": 1}
+    frames: list[tuple[str | bytes, bool]] = [
+        (text(1, one), True),
+        (text(2, one, partition=HOME), True),
+        (text(3, {"recipient": "ada", "text": "Zoë", "properties": {"a": "b"}}), True),
+        (text(4, one, **numbered(0)), False),
+        (text(5, one, partition=None), False),
+        (text(6, one, batch=ID), False),
+        (text(7, *[one] * 200), False),
+        (text(8), False),
+        (binary(9, json_table([1])), False),
+    ]
+    with connect(address(running)) as link:
+        warm_up(link, shorts)
+        for frame, _ in frames:
+            link.send(frame)
+            assert "number" in answers(link, 1)[0]
+        assert shorts == [short for _, short in frames]
+        # The last one took the long way: it may be answered a moment before its place is free.
+        for number in range(10, 20):
+            link.send(text(number, one))
+            assert answers(link, 1)[0]["accepted"] == 1
+    assert shorts[-1]
+
+
+def test_frames_that_alternate_between_the_ways_are_stored_in_order(
+    running: ServedHub, wire: Wire, shorts: list[bool]
+) -> None:
+    with connect(address(running)) as link:
+        for number in range(300):
+            message: dict[str, object] = {"recipient": "ada", "data": number}
+            if number % 7 == 3:
+                link.send(text(number, message | {"source_position": number}, source="journal"))
+            else:
+                link.send(text(number, message))
+        found = answers(link, 300)
+    assert [answer.get("problem") for answer in found] == [None] * 300
+    assert sorted(answer["number"] for answer in found) == data_of(wire) == list(range(300))
+    assert any(shorts)
+    assert not all(shorts)
+
+
+def test_answers_to_small_frames_leave_in_the_order_of_the_frames_refused_ones_among_them(
+    running: ServedHub, shorts: list[bool]
+) -> None:
+    with connect(address(running)) as link:
+        warm_up(link, shorts)
+        for number in range(500):
+            link.send(text(number, {"recipient": "ada", "id": ID, "data": number % 2}))
+        found = answers(link, 500)
+    assert [answer["number"] for answer in found] == list(range(500))
+    assert [answer["number"] for answer in found if "problem" in answer] == list(range(1, 500, 2))
+    assert all(shorts)
+
+
+def test_a_conflict_and_a_duplicate_on_the_short_way_are_answered_as_on_the_long_one(
+    running: ServedHub, shorts: list[bool]
+) -> None:
+    with connect(address(running)) as link:
+        warm_up(link, shorts)
+        for number, data in enumerate((1, 1, 2)):
+            link.send(text(number, {"recipient": "ada", "id": ID, "data": data}))
+        first, again, other = answers(link, 3)
+    assert (first["accepted"], again["duplicates"]) == (1, 1)
+    assert other["problem"]["code"] == "message_conflict"
+    assert other["problem"]["errors"][0]["id"] == ID
+    assert all(shorts)
+
+
+def test_a_client_that_reads_no_answers_is_not_read_from_for_ever(running: ServedHub, shorts: list[bool]) -> None:
+    """What it sent is stored, as far as it was read; others are not held up, and nothing takes room once it has gone."""
+    frame = text(1, {"recipient": "ada", "data": 1}).encode()
+    with closing(socket.create_connection(("127.0.0.1", urlsplit(running.url).port or 0), 30)) as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        stuck.sendall(HANDSHAKE)
+        assert b" 101 " in stuck.recv(4_096)
+        masked = struct.pack(">BB", 0x81, 0x80 | len(frame)) + bytes(4) + frame
+        stuck.settimeout(2)
+        with suppress(TimeoutError):
+            for _ in range(10_000):
+                stuck.sendall(masked * 50)
+            pytest.fail("the hub reads for ever from a client that reads nothing")
+        assert False in shorts
+        with connect(address(running)) as link:
+            link.send(text(1, {"recipient": "ben", "data": 1}))
+            assert answers(link, 1)[0]["accepted"] == 1
+    room = running.desk.room
+    wait_until(lambda: (room.publishes, room.publish_bytes) == (0, 0))
 
 
 def test_a_refused_frame_has_its_problem_and_the_others_go_on(link: ClientConnection) -> None:
@@ -274,7 +397,8 @@ def test_a_defect_is_answered_by_the_number_of_its_frame(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr(type(running.desk.hub), "publish_soon", broken)
+    for way in ("publish_soon", "publish_letters_soon"):
+        monkeypatch.setattr(type(running.desk.hub), way, broken)
     link.send(text(4, {"recipient": "ada", "data": 1}))
     (answer,) = answers(link, 1)
     assert (answer["number"], answer["problem"]["code"]) == (4, "internal")

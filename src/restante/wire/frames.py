@@ -57,6 +57,15 @@ class _TextFrame(FrameHeader, frozen=True, kw_only=True, omit_defaults=True, for
     messages: Raw
 
 
+class PlainFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text frame that says no more than where its messages go."""
+
+    number: int
+    messages: Raw
+    partition: int | UnsetType = UNSET
+
+
+_plain_decoder = json_decoder(PlainFrame)
 _header_decoder = json_decoder(FrameHeader)
 _text_decoder = json_decoder(_TextFrame)
 _encoder = msgspec.json.Encoder()
@@ -77,6 +86,14 @@ def decode_frame(frame: str | Body) -> SendFrame:
         raise InvalidRequest("the frame is cut off: it is shorter than the length at its beginning")
     header = read_json(_header_decoder, utf8_body(content[_LENGTH.size : start]), what="the frame's JSON")
     return SendFrame(header, content[start:])
+
+
+def plain_frame(frame: bytes) -> PlainFrame | None:
+    """A text frame, if it has a number, messages and perhaps a partition; None if `decode_frame` is to say what it has."""
+    try:
+        return _plain_decoder.decode(frame)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 class _Numbered(msgspec.Struct, frozen=True):

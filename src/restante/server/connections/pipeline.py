@@ -1,6 +1,7 @@
 """The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
 
-Small frames go straight into the committer's queue, one behind the other. A large frame, or one that is looked at apart, is
+Small frames that are plainly right go the short way (`ShortFrames`), unless they would overtake another. Others go
+through `_Pipeline`: small ones straight into the committer's queue, one behind the other. A large frame, or one that is looked at apart, is
 prepared in a thread and may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
 of one producer follow each other without a pause; `FrameOrder` says what has to wait for them.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,8 @@ from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.incoming_messages import read_apart
-from restante.server.desk import Desk
+from restante.server.connections.short_frames import ShortFrames
+from restante.server.desk import Counter, Desk
 from restante.server.requests.publish_headers import Label, label_of
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count
@@ -94,6 +97,16 @@ async def _first(*some: asyncio.Future[Any]) -> None:
 SOCKETS = (Route("GET", "/v1/publish", serve_pipeline, frozenset({Role.PUBLISHER})),)
 
 
+def _short_frames(
+    desk: Counter, exchange: Exchange, held: Pass, others: Collection[asyncio.Task[None]]
+) -> ShortFrames | None:
+    """The short way of a connection's frames; a door, whose desk has no hub, has none."""
+    own = exchange.scope.get("restante.socket")
+    if own is None or not isinstance(desk, Desk):
+        return None
+    return ShortFrames(desk, own, held, exchange.correlation_id, others)
+
+
 class _Pipeline:
     def __init__(self, desk: Desk, exchange: Exchange, held: Pass) -> None:
         self._desk = desk
@@ -106,6 +119,7 @@ class _Pipeline:
         """A large publish that the next frame has to wait for."""
         self._order = FrameOrder()
         self._link = desk.link.in_order()
+        self._short = _short_frames(desk, exchange, held, self._answers)
 
     async def run(self) -> None:
         drained = asyncio.ensure_future(self._desk.draining.wait())
@@ -116,6 +130,8 @@ class _Pipeline:
                 if event is None:
                     break
                 await self._take(event)
+                if self._short is not None:
+                    self._short.taken_up()
             await self._finish()
         except ClientGone:
             pass
@@ -141,6 +157,8 @@ class _Pipeline:
 
     async def _finish(self) -> None:
         """Answer what is under way, and close."""
+        if self._short is not None:
+            await self._short.finished()
         if self._answers:
             await asyncio.gather(*self._answers, return_exceptions=True)
         code, reason = _GOING_AWAY, "The hub is shutting down."

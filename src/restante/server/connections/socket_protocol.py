@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import struct
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -26,6 +28,10 @@ _LINGER_SECONDS = 2.0
 _GOING_AWAY = 1001
 _TRY_AGAIN_LATER = 1013
 _LOOSE_PARTS_MAX = 1_024
+_TEXT = 0x81
+_SHORT = struct.Struct(">BB")
+_MIDDLING = struct.Struct(">BBH")
+_LONG = struct.Struct(">BBQ")
 
 
 class Pushing(Protocol):
@@ -38,6 +44,23 @@ class Pushing(Protocol):
     def farewell(self) -> None:
         """The client has not answered for too long."""
         ...
+
+
+class TakingFrames(Protocol):
+    """The part that takes frames as soon as they have come, past the application."""
+
+    def takes(self, frame: bytes | None) -> bool:
+        """Take a text frame; False: it goes to the application. None is a frame that is no text."""
+        ...
+
+
+def text_head(length: int) -> bytes:
+    """The bytes before a text of so many bytes."""
+    if length < 126:
+        return _SHORT.pack(_TEXT, length)
+    if length < 65_536:
+        return _MIDDLING.pack(_TEXT, 126, length)
+    return _LONG.pack(_TEXT, 127, length)
 
 
 class _Handshake(ServerProtocol):
@@ -80,6 +103,8 @@ class Socket(WebSocketsSansIOProtocol):
     """Set on a subclass, for uvicorn makes the instances."""
     live: Pushing | None = None
     """The part that pushes messages over this socket; it also says when the socket is to be closed."""
+    short: TakingFrames | None = None
+    """The part that is asked for each frame first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)
@@ -107,18 +132,22 @@ class Socket(WebSocketsSansIOProtocol):
             self._loose = 0
 
     def send_receive_event_to_app(self) -> None:
-        if self.curr_msg_data_type == "text" and not self.close_sent and not self._is_text():
-            self._close_for_no_text()
+        text: bytes | None = None
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            text = b"".join(self.frames)
+            if not _is_utf8(text):
+                self._close_for_no_text()
+                return
+        if self.short is not None and not self.close_sent and self.short.takes(text):
+            self.frames = []
             return
         self._queued += sum(map(len, self.frames))
         super().send_receive_event_to_app()
 
-    def _is_text(self) -> bool:
-        try:
-            b"".join(self.frames).decode()
-        except UnicodeDecodeError:
-            return False
-        return True
+    def write_texts(self, texts: Sequence[bytes]) -> None:
+        """Write texts as a frame each, in one piece, past the application; nothing, if the socket is being closed."""
+        if not self.close_sent and not self.transport.is_closing():
+            self.transport.write(b"".join([part for text in texts for part in (text_head(len(text)), text)]))
 
     def _close_for_no_text(self) -> None:
         """Close with 1007, as RFC 6455 has it. Uvicorn logs a traceback for each, and fails if the client has closed."""
@@ -191,3 +220,13 @@ class Socket(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         # Closing alone would wait for ever until the other side has read what was sent.
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+
+def _is_utf8(content: bytes) -> bool:
+    if content.isascii():
+        return True
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

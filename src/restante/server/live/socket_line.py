@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -13,7 +12,7 @@ from restante.limits import LIVE_SOCKET_BYTES
 from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
-from restante.server.connections.socket_protocol import Socket
+from restante.server.connections.socket_protocol import Socket, text_head
 from restante.server.live.live_rows import LiveRows
 from restante.wire.live import MESSAGE_HEAD, Disconnected, message_frame
 
@@ -26,11 +25,6 @@ CLOSE_CODES: Final[dict[Disconnected, int]] = {
     "failed": 1011,
 }
 
-
-_TEXT = 0x81
-_SHORT = struct.Struct(">BB")
-_MIDDLING = struct.Struct(">BBH")
-_LONG = struct.Struct(">BBQ")
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """A line break in JSON is white space between its parts; in an event it would end the line."""
 
@@ -80,15 +74,6 @@ class ServerLine:
             return
         with suppress(OSError, RuntimeError):
             await self._exchange.close_socket(CLOSE_CODES[reason], reason)
-
-
-def text_head(length: int) -> bytes:
-    """The bytes before a text of so many bytes."""
-    if length < 126:
-        return _SHORT.pack(_TEXT, length)
-    if length < 65_536:
-        return _MIDDLING.pack(_TEXT, 126, length)
-    return _LONG.pack(_TEXT, 127, length)
 
 
 def socket_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
