@@ -81,8 +81,9 @@ async def send_heartbeat(lines: ShardLines, call: SendHeartbeat, caller: Grant) 
     parts = {
         shard: tuple(own for own in call.running if own.partition in there) for shard, there in enumerate(lines.ranges)
     }
-    notes = [_noted(lines, shard, NoteWork(call.member_id, own, call.revision)) for shard, own in parts.items() if own]
-    await asyncio.gather(*notes)
+    # Numbered, it says of every shard what the member does there: nothing, perhaps, where it did something before.
+    told = [(shard, own) for shard, own in parts.items() if own or call.revision]
+    await asyncio.gather(*(_noted(lines, shard, NoteWork(call.member_id, own, call.revision)) for shard, own in told))
     return answer
 
 
