@@ -165,6 +165,7 @@ SENDS_MAX = 256
 SENDS_BYTES_MAX = 256 * KIB
 SENDS_BYTES_TARGET = 32 * KIB
 SENDS_REQUESTS_MAX = 2
+SENDS_SHARED_MIN = 16
 
 # A client that acknowledges items: what goes into a call that it makes up itself, and how many are under way.
 ACKNOWLEDGE_ITEMS_TARGET = 10_000

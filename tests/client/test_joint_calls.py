@@ -10,6 +10,7 @@ from restante import errors, limits
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.joint_calls import (
     ACKNOWLEDGEMENTS,
+    SENDS,
     JointCall,
     JointQueue,
     concerns_one_call,
@@ -52,6 +53,15 @@ def test_a_request_has_no_more_calls_than_the_hub_takes() -> None:
     waiting = line(*[1] * (limits.ACKNOWLEDGED_CALLS_MAX + 5))
     assert len(waiting.take_along(JointCall(b"{}", 1))) == limits.ACKNOWLEDGED_CALLS_MAX - 1
     assert len(waiting.waiting) == 6
+
+
+def test_many_sends_are_shared_evenly_by_the_requests_that_may_go_and_few_go_together() -> None:
+    waiting: JointQueue[Waiting] = JointQueue(SENDS)
+    waiting.waiting.extend(Waiting(JointCall(b"{}", 1)) for _ in range(41))
+    assert [len(waiting.take_first_along(free)) for free in (2, 1)] == [21, 20]
+    waiting.waiting.extend(Waiting(JointCall(b"{}", 1)) for _ in range(limits.SENDS_SHARED_MIN - 1))
+    assert len(waiting.take_first_along(2)) == limits.SENDS_SHARED_MIN - 1
+    assert not waiting.waiting
 
 
 def test_a_call_weighs_what_it_names() -> None:

@@ -19,7 +19,7 @@ import pytest
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
 from restante.hub.engine import commit_outcomes
-from restante.limits import FEW_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX, SENDS_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
@@ -672,3 +672,62 @@ def test_few_heads_are_remembered_and_no_large_ones() -> None:
     assert heads.head_of(large) is None
     for other in (b"99\r\n\r\n", b"99\r\n\r\n{}{}", b"99\r\n\r\n{", b"", b"99", b"99\r\n"):
         assert heads.head_of(other) is None
+
+
+def sends(*bodies: object, content_type: str = "application/json", **headers: str) -> bytes:
+    content = json.dumps({"sends": bodies}).encode()
+    lines = {"host": "localhost", "content-type": content_type, "content-length": str(len(content))}
+    return (
+        request("POST /v1/sends", lines | {name.replace("_", "-"): value for name, value in headers.items()}) + content
+    )
+
+
+def test_sends_that_share_a_request_are_answered_the_same_by_either_way(running: ServedHub, ways: list[bool]) -> None:
+    first = [{"recipient": "ada", "id": "a", "data": 1}, {"messages": [message("ben"), message("ada")]}, [message()]]
+    short, long = asked(running, sends(*first), sends(*first, content_type=LONG))
+    assert ways == [True]
+    assert short.status == long.status == 200
+    stored, again = json.loads(short.body)["answers"], json.loads(long.body)["answers"]
+    assert [(own["receipt"]["accepted"], own["receipt"]["duplicates"]) for own in stored] == [(1, 0), (2, 0), (1, 0)]
+    assert [(own["receipt"]["accepted"], own["receipt"]["duplicates"]) for own in again] == [(0, 1), (2, 0), (1, 0)]
+
+
+def test_one_send_that_is_refused_leaves_the_others_by_either_way(running: ServedHub, ways: list[bool]) -> None:
+    asked(running, publish({"recipient": "ada", "id": "a", "data": 1}))
+    ways.clear()
+    some = [message("ben"), {"recipient": "ada", "id": "a", "data": 2}, message("ben")]
+    for content_type in ("application/json", LONG):
+        (found,) = asked(running, sends(*some, content_type=content_type, restante_correlation_id="night-7"))
+        first, refused, last = json.loads(found.body)["answers"]
+        assert (first["receipt"]["accepted"], last["receipt"]["accepted"]) == (1, 1)
+        assert (refused["problem"]["code"], refused["problem"]["correlation_id"]) == ("message_conflict", "night-7")
+    assert ways == [True]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        sends(),
+        sends(message(), message(recipient="")),
+        sends(*[message()] * (SENDS_MAX + 1)),
+        sends(message(), restante_batch=UNKNOWN_BATCH),
+        sends({"recipient": "ada", "data": 1, "visible_at": LATER}),
+    ],
+    ids=["none", "invalid", "too many", "batch", "delayed"],
+)
+def test_sends_that_are_not_plainly_right_are_left_to_the_application(
+    running: ServedHub, ways: list[bool], sent: bytes
+) -> None:
+    this, other = asked(running, sent, sent.replace(b"application/json", LONG.encode()))
+    assert True not in ways
+    assert without_ids(this) == without_ids(other)
+
+
+def test_a_commit_of_sends_that_fails_is_answered_for_each_of_them(running: ServedHub, ways: list[bool]) -> None:
+    with patch.object(commit_outcomes, "_store", side_effect=StorageFull("The disk is full.")):
+        (found,) = asked(running, sends(message(), message()))
+    assert ways == [True]
+    assert [own["problem"]["code"] for own in json.loads(found.body)["answers"]] == ["storage_full"] * 2
+    (counted,) = asked(running, sends(message(), message()))
+    assert [own["receipt"]["accepted"] for own in json.loads(counted.body)["answers"]] == [1, 1]
+    assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)

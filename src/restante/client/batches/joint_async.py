@@ -90,7 +90,8 @@ class _CallsOfLoop(Generic[T]):
     def _flush(self) -> None:
         self._flushing = False
         while self._queue.waiting and len(self._under_way) < self._bounds.requests:
-            callers = [each for each in self._queue.take_first_along() if not each.outcome.done()]
+            free = self._bounds.requests - len(self._under_way)
+            callers = [each for each in self._queue.take_first_along(free) if not each.outcome.done()]
             if callers:
                 task = self.loop.create_task(self._carry(callers), name="restante-joint-calls")
                 self._under_way[task] = callers

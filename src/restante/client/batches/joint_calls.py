@@ -37,6 +37,8 @@ class JointBounds(NamedTuple):
     requests: int
     first_alone: bool = False
     """A task that finds nothing under way does not wait for others that may come in its turn of the event loop."""
+    share_from: int = 0
+    """From so many waiting calls on, each of the requests that may still go gets its share of them; 0: the first takes all."""
 
     def is_large(self, call: JointCall) -> bool:
         """Too large to share a request with another of its kind: it gains nothing by waiting for others."""
@@ -46,7 +48,13 @@ class JointBounds(NamedTuple):
 ACKNOWLEDGEMENTS = JointBounds(
     limits.ACKNOWLEDGE_ITEMS_TARGET, limits.ACKNOWLEDGED_CALLS_MAX, limits.ACKNOWLEDGE_REQUESTS_MAX
 )
-SENDS = JointBounds(limits.SENDS_BYTES_TARGET, limits.SENDS_MAX, limits.SENDS_REQUESTS_MAX, first_alone=True)
+SENDS = JointBounds(
+    limits.SENDS_BYTES_TARGET,
+    limits.SENDS_MAX,
+    limits.SENDS_REQUESTS_MAX,
+    first_alone=True,
+    share_from=limits.SENDS_SHARED_MIN,
+)
 
 
 class JointWaiting(Protocol):
@@ -69,15 +77,21 @@ class JointQueue(SendQueue[W]):
         super().__init__()
         self.bounds = bounds
 
-    def take_first_along(self) -> list[W]:
-        """The first caller, and as many of the same owner as fit into one request with it."""
-        (first,) = self.take_first(1)
-        return [first, *self.take_along(first.call)]
+    def take_first_along(self, free: int = 1) -> list[W]:
+        """The first caller, and as many of the same owner as fit into one request with it, where so many requests may go.
 
-    def take_along(self, call: JointCall) -> list[W]:
-        """The first callers of the same owner, as many as fit into a request with this call."""
+        With a share in each of two requests, the hub works on one while the client works on the answers to the other.
+        """
+        waiting, bounds = len(self.waiting), self.bounds
+        share = -(-waiting // free) if bounds.share_from and waiting >= bounds.share_from else bounds.calls
+        (first,) = self.take_first(1)
+        return [first, *self.take_along(first.call, min(share, bounds.calls))]
+
+    def take_along(self, call: JointCall, calls: int | None = None) -> list[W]:
+        """The first callers of the same owner, as many as fit into a request with this call, which has at most so many `calls`."""
+        most = self.bounds.calls if calls is None else calls
         weight, taken, others = call.weight, list[W](), list[W]()
-        while self.waiting and len(taken) + 1 < self.bounds.calls:
+        while self.waiting and len(taken) + 1 < most:
             caller = self.waiting.popleft()
             if caller.call.owner != call.owner:
                 others.append(caller)

@@ -7,13 +7,14 @@ refused with its own problem; the others are as if it had not been there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import UNSET
 
 from restante.calls.actions import ReportEach, ReportOutcomes
 from restante.errors import GenerationStale, InvalidRequest, PartitionUnknown, PositionAhead, RestanteError
 from restante.hub.actions.outcomes import are_light, report_request, tell_if_release
-from restante.hub.engine.commit_request import CommitRequest, Listener, LoopWaiter, Planned
+from restante.hub.engine.commit_request import LastListener, LoopWaiter, Planned
 from restante.hub.engine.core import Core
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesReported, OutcomesTaken, reported
@@ -43,7 +44,7 @@ def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesRe
     requests = [one for one in prepared if isinstance(one, Planned)]
     if not requests:
         return False
-    listener = _ReportedListener(call, prepared, waiter)
+    listener = LastListener(len(requests), partial(_answered, call, prepared), waiter)
     core.committer.submit_each_soon(requests, [listener] * len(requests))
     return True
 
@@ -81,30 +82,3 @@ def _outcome(one: Prepared) -> OutcomesTaken | RestanteError:
         return one.answer()
     except RestanteError as error:
         return error
-
-
-class _ReportedListener(Listener[OutcomesTaken]):
-    """Hears of each of the reports, and passes on one answer for all."""
-
-    __slots__ = ("_call", "_left", "_prepared", "_waiter", "loop")
-
-    def __init__(self, call: ReportEach, prepared: Sequence[Prepared], waiter: LoopWaiter[OutcomesReported]) -> None:
-        self.loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
-        self._call = call
-        self._prepared = prepared
-        self._waiter = waiter
-        self._left = sum([isinstance(one, Planned) for one in prepared])
-
-    def tell(self, request: CommitRequest[OutcomesTaken]) -> None:  # noqa: ARG002  # it is one of the prepared ones
-        self._left -= 1
-        if self._left:
-            return
-        whole = CommitRequest[OutcomesReported]()
-        try:
-            whole.result = _answered(self._call, self._prepared)
-        except Exception as error:  # noqa: BLE001  # whatever it is, who waits is to hear of it
-            whole.error = error
-        if isinstance(self._waiter, Listener):
-            self._waiter.tell(whole)
-        elif not self._waiter.done():
-            self._waiter.set_result(whole)

@@ -45,6 +45,32 @@ class JointListener(Protocol):
         """Take the requests, answered; called in the loop. False: nothing was done, call `tell` of each listener."""
 
 
+class LastListener(Listener[Any]):
+    """Hears of several requests, and tells one waiter of the answer to them all, once the last is answered."""
+
+    __slots__ = ("_answer", "_left", "_waiter", "loop")
+
+    def __init__(self, count: int, answer: Callable[[], T], waiter: LoopWaiter[T]) -> None:
+        self.loop = loop_of(waiter)
+        self._left = count
+        self._answer = answer
+        self._waiter = waiter
+
+    def tell(self, request: CommitRequest[Any]) -> None:  # noqa: ARG002  # `answer` knows them
+        self._left -= 1
+        if self._left:
+            return
+        whole: CommitRequest[Any] = CommitRequest()
+        try:
+            whole.result = self._answer()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the waiter is to hear of it
+            whole.error = error
+        if isinstance(self._waiter, Listener):
+            self._waiter.tell(whole)
+        elif not self._waiter.done():
+            self._waiter.set_result(whole)
+
+
 class CommitRequest(Generic[T]):
     """A request to be planned and committed; afterwards it has a result or an error."""
 

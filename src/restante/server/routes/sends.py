@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -15,12 +15,12 @@ from restante.calls.publishing import Publish
 from restante.decoders import json_decoder
 from restante.errors import Internal, InvalidRequest, RestanteError
 from restante.hub.door.in_process import InProcess
+from restante.hub.door.short_sends import PlainSend, SendOutcomes, send_each_soon
 from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import SENDS_BYTES_MAX, SENDS_MAX
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import few_or_many
-from restante.model.publishing.letter import Letter
 from restante.model.storage.changes import Buffer
 from restante.server.connections.bodies import decoded, read_json
 from restante.server.connections.exchange import Exchange
@@ -56,14 +56,7 @@ class SendsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[SendAnswer, ...]
 
 
-class _Send(NamedTuple):
-    content: bytes
-    letters: Sequence[Letter] | None
-    """The letters of a send; None: something about it is not plainly right, and the rules are to say what."""
-
-
-_Waiting = asyncio.Future[CommitRequest[Receipt]]
-_Outcome = Receipt | RestanteError
+_Outcome = Receipt | BaseException
 _decoder = json_decoder(SendsBody)
 
 
@@ -73,54 +66,77 @@ async def publish_each(desk: Desk, exchange: Exchange) -> None:
     refuse_numbers(exchange)
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel, limit=SENDS_BYTES_MAX)
-        sends = await read_apart(desk, len(body), _read, body)
-        outcomes = await _carry_out(desk.link_of(exchange.grant), exchange.grant, sends)
-    for outcome in outcomes:
-        if isinstance(outcome, Receipt):
-            count_stored(desk, outcome)
-    desk.metrics.publish(time.monotonic() - exchange.came_at)
-    answer = partial(_answer, correlation_id=exchange.correlation_id)
-    await exchange.json(200, SendsAnswer(answers=tuple(map(answer, outcomes))))
+        contents = await read_apart(desk, len(body), _read, body)
+        sends = await read_apart(desk, len(body), _plain, contents)
+        outcomes = await _carry_out(desk.link_of(exchange.grant), exchange.grant, contents, sends)
+    count_sends(desk, outcomes, time.monotonic() - exchange.came_at)
+    await exchange.json(200, answered(outcomes, exchange.correlation_id))
 
 
-def _read(body: Buffer) -> list[_Send]:
+def plain_sends(body: Buffer) -> list[PlainSend] | None:
+    """The sends of a body; None if there is none, or something about one of them is not plainly right."""
+    contents = _read(body)
+    sends = [send for send in _plain(contents) if send is not None]
+    return sends if sends and len(sends) == len(contents) else None
+
+
+def count_sends(desk: Desk, outcomes: SendOutcomes, seconds: float) -> None:
+    """Count what was stored, by one request that took so long."""
+    count_stored(desk, *[outcome for outcome in outcomes if isinstance(outcome, Receipt)])
+    desk.metrics.publish(seconds)
+
+
+def answered(outcomes: SendOutcomes, correlation_id: str) -> SendsAnswer:
+    """The answer to a request."""
+    return SendsAnswer(answers=tuple([_answer(outcome, correlation_id) for outcome in outcomes]))
+
+
+def _read(body: Buffer) -> list[bytes]:
+    """The sends of a body, as they are written."""
     sends = decoded(body, _decoder, SendsBody).sends
     if len(sends) > SENDS_MAX:
         raise InvalidRequest(f"A request has at most {SENDS_MAX:,} sends, not {len(sends):,}.", field="sends")
-    contents = [bytes(send) for send in sends]
-    return [_Send(content, plain_letters(content)) for content in contents]
+    return [bytes(send) for send in sends]
 
 
-async def _carry_out(link: ServedLink, grant: Grant, sends: Sequence[_Send]) -> list[_Outcome]:
+def _plain(contents: Sequence[bytes]) -> list[PlainSend | None]:
+    """The sends that are plainly right; None in the place of another, of which the rules are to say what is wrong."""
+    return [_plain_send(content) for content in contents]
+
+
+def _plain_send(content: bytes) -> PlainSend | None:
+    letters = plain_letters(content)
+    return None if letters is None else PlainSend(letters, partial(plain_messages, content))
+
+
+async def _carry_out(
+    link: ServedLink, grant: Grant, contents: Sequence[bytes], sends: Sequence[PlainSend | None]
+) -> SendOutcomes:
     """Give what is plainly right to the committer at once, so that it goes into one commit; shards do so themselves."""
-    loop = asyncio.get_running_loop()
-    if not isinstance(link, InProcess):
-        return await asyncio.gather(*(_outcome(link, send.content, None) for send in sends))
-    begun: list[_Waiting | None] = []
-    for content, letters in sends:
-        waiting: _Waiting | None = None
-        if letters is not None and not link.hub.crowded:
-            waiting = loop.create_future()
-            link.hub.publish_letters_soon(letters, partial(plain_messages, content), waiting, grant)
-        begun.append(waiting)
-    return [await _outcome(link, send.content, waiting) for send, waiting in zip(sends, begun, strict=True)]
+    if not isinstance(link, InProcess) or link.hub.crowded:
+        return await asyncio.gather(*(_outcome(link, content) for content in contents))
+    future: asyncio.Future[CommitRequest[SendOutcomes]] = asyncio.get_running_loop().create_future()
+    plain = [send for send in sends if send is not None]
+    if not plain or not send_each_soon(link.hub, plain, grant, future):
+        return await asyncio.gather(*(_outcome(link, content) for content in contents))
+    others = [await _outcome(link, content) for content, send in zip(contents, sends, strict=True) if send is None]
+    stored, refused = iter((await future).answer()), iter(others)
+    return [next(refused if send is None else stored) for send in sends]
 
 
-async def _outcome(link: ServedLink, content: bytes, waiting: _Waiting | None) -> _Outcome:
+async def _outcome(link: ServedLink, content: bytes) -> _Outcome:
     try:
-        if waiting is not None:
-            return (await waiting).answer()
         return await link.call(Publish(few_or_many(decode_json(content))))
-    except RestanteError as error:
+    except Exception as error:  # noqa: BLE001  # whatever it is, the other sends get their answers
         return error
-    except Exception:  # noqa: BLE001  # whatever it is, the other sends get their answers, and the log the rest
-        _log.exception("A send failed.")
-        return Internal("The hub failed. Its log has more, by the correlation id.")
 
 
-def _answer(outcome: _Outcome, *, correlation_id: str) -> SendAnswer:
+def _answer(outcome: _Outcome, correlation_id: str) -> SendAnswer:
     if isinstance(outcome, Receipt):
         return SendAnswer(receipt=outcome)
+    if not isinstance(outcome, RestanteError):
+        _log.error("A send failed.", exc_info=outcome, extra={"fields": {"correlation_id": correlation_id}})
+        outcome = Internal("The hub failed. Its log has more, by the correlation id.")
     return SendAnswer(problem=problem_of(outcome, correlation_id=correlation_id))
 
 

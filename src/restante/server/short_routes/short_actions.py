@@ -64,7 +64,7 @@ class ShortAction(ShortRoute[Receipt]):
         request.known = looked_up(self.desk.hub, request)
         return request.answer()
 
-    def shown(self, request: CommitRequest[Receipt]) -> ActionStatus:
+    def shown(self, request: CommitRequest[Receipt], own_id: str) -> ActionStatus:  # noqa: ARG002
         request.answer()
         assert isinstance(request, ActionPublish), "it was made here"
         return stored_status(self.desk.hub, request) if request.known is None else request.known

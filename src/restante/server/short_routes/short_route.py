@@ -109,7 +109,7 @@ class ShortRoute(ABC, Generic[R]):
     def count(self, answers: Sequence[R], seconds: Sequence[float]) -> None:
         """Count in the metrics what was answered, and how long each took."""
 
-    def shown(self, request: CommitRequest[R]) -> object:
+    def shown(self, request: CommitRequest[R], own_id: str) -> object:  # noqa: ARG002  # few answers name the correlation id
         """The answer."""
         return request.answer()
 
@@ -313,7 +313,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
         own_id = self._route.correlation_id(request, self.asked.given)
         try:
-            answer = self._route.shown(request)
+            answer = self._route.shown(request, own_id)
             body = _encode(answer)
         except RestanteError as error:
             return self._problem(error, seconds, own_id)

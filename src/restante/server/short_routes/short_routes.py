@@ -8,6 +8,7 @@ from restante.server.desk import Desk
 from restante.server.short_routes.short_actions import ShortAction, ShortJointReport, ShortReport
 from restante.server.short_routes.short_confirmations import ShortAcknowledge, ShortDequeue
 from restante.server.short_routes.short_publish import ShortParcel, ShortPublish
+from restante.server.short_routes.short_sends import ShortSends
 
 _GROUPS, _PARTITIONS = b"/v1/groups/", b"/partitions/"
 
@@ -18,6 +19,7 @@ class ShortRoutes:
     def __init__(self, desk: Desk, web: WebAccess) -> None:
         self._posts: dict[bytes, ShortWay] = {
             b"/v1/messages": ShortPublish(desk, web),
+            b"/v1/sends": ShortSends(desk, web),
             b"/v1/acknowledgements": ShortAcknowledge(desk, web),
         }
         self._begun: tuple[tuple[bytes, ShortWay], ...] = (
