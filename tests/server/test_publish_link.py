@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pyarrow as pa
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from restante.limits import PRODUCER_GROUP_MAX
@@ -236,6 +237,8 @@ def test_a_refused_frame_has_its_problem_and_the_others_go_on(link: ClientConnec
         '{"messages": []}',
         '{"number": 1, "messages": [], "colour": 1}',
         '{"number": "1", "messages": []}',
+        '{"number": 1, "messages": {"recipient": "ada", "data": 1}}',
+        '{"number": 1, "messages": {"messages": [{"recipient": "ada", "data": 1}]}}',
         b"",
         b"\x00\x00",
         b"\xff\xff\xff\xff{}",
@@ -430,14 +433,20 @@ def test_there_is_no_other_link(running: ServedHub) -> None:
     assert refused.value.response.status_code == 404
 
 
-def test_a_hub_that_ends_answers_what_it_has_and_says_goodbye(tmp_path: Path) -> None:
-    settings = Settings(server=msgspec.convert({"drain_seconds": 5}, ServerSettings))
+@pytest.mark.parametrize("count", [0, 1, 400])
+def test_a_hub_that_ends_answers_what_it_has_and_says_goodbye(tmp_path: Path, count: int) -> None:
+    """What it stored it also answers, and what it answers it has stored."""
+    settings = Settings(server=msgspec.convert({"drain_seconds": 9}, ServerSettings))
     running = start(tmp_path / "data", settings)
-    with connect(address(running)) as link:
-        link.send(text(1, {"recipient": "ada", "data": 1}))
-        assert answers(link, 1)[0]["accepted"] == 1
-        running.stop()
-        with pytest.raises(ConnectionClosed) as closed:
-            link.recv(timeout=10)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code in (1001, 1012)
+    with connect(address(running)) as link, ThreadPoolExecutor(1) as ending:
+        link.send(text(0, {"recipient": "ada", "data": 0}))
+        found = answers(link, 1)
+        for number in range(1, count + 1):
+            link.send(text(number, {"recipient": "ada", "data": number}))
+        ended = ending.submit(running.stop)
+        found += [json.loads(text) for text in link]
+        ended.result(30)
+        assert link.close_code == 1001
+    assert [answer["number"] for answer in found] == list(range(len(found)))
+    with start(tmp_path / "data") as again:
+        assert data_of(Wire(again.url)) == list(range(len(found)))

@@ -154,7 +154,7 @@ def test_lists_take_no_filter_that_nothing_could_match(wire: Wire, route: str, q
     assert wire.get(f"/v1/{route}?{query}").problem["parameter"] == query.split("=", maxsplit=1)[0]
 
 
-@pytest.mark.parametrize("header", ["Restante-Batch", "Restante-Source", "Restante-Producer-Group"])
+@pytest.mark.parametrize("header", ["Restante-Accept", "Restante-Batch", "Restante-Source", "Restante-Producer-Group"])
 def test_a_header_that_sends_in_one_request_cannot_have_is_refused_and_named(wire: Wire, header: str) -> None:
     problem = wire("POST", "/v1/sends", {"sends": [{"recipient": "ada", "data": 1}]}, headers={header: "1"}).problem
     assert (problem["code"], problem["header"]) == ("invalid_request", header)

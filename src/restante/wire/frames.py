@@ -89,11 +89,12 @@ def decode_frame(frame: str | Body) -> SendFrame:
 
 
 def plain_frame(frame: bytes) -> PlainFrame | None:
-    """A text frame, if it has a number, messages and perhaps a partition; None if `decode_frame` is to say what it has."""
+    """A text frame, if it has a number, a list of messages and perhaps a partition; None if `decode_frame` is to say what it has."""
     try:
-        return _plain_decoder.decode(frame)
+        found = _plain_decoder.decode(frame)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    return found if bytes(found.messages).startswith(b"[") else None
 
 
 class _Numbered(msgspec.Struct, frozen=True):

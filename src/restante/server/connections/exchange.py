@@ -257,6 +257,12 @@ class Exchange:
     async def accept_socket(self) -> None:
         await self._send({"type": "websocket.accept", "headers": [(CORRELATION_ID, self.correlation_id.encode())]})
 
+    def say_goodbye_itself(self) -> None:
+        """When the hub ends, this socket is left to be closed by the code that serves it, once all is answered."""
+        own = self.scope.get("restante.socket")
+        if own is not None:
+            own.ends_itself = True
+
     async def send_text(self, text: str) -> None:
         await self._send({"type": "websocket.send", "text": text})
 

@@ -86,6 +86,7 @@ _REASON_CHARACTERS_MAX = 120
 async def serve_pipeline(desk: Desk, exchange: Exchange) -> None:
     """One WebSocket, from its acceptance to its end."""
     await exchange.accept_socket()
+    exchange.say_goodbye_itself()
     with desk.passes.held(exchange) as held:
         await _Pipeline(desk, exchange, held).run()
 

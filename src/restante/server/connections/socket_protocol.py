@@ -103,6 +103,8 @@ class Socket(WebSocketsSansIOProtocol):
     """Set on a subclass, for uvicorn makes the instances."""
     live: Pushing | None = None
     """The part that pushes messages over this socket; it also says when the socket is to be closed."""
+    ends_itself = False
+    """Whether the part that is served over this socket says goodbye when the hub ends, once it has answered what it has."""
     short: TakingFrames | None = None
     """The part that is asked for each frame first."""
 
@@ -210,8 +212,10 @@ class Socket(WebSocketsSansIOProtocol):
             self.live.flush()
 
     def shutdown(self) -> None:
-        if self.live is None:
+        if self.live is None and not self.ends_itself:
             super().shutdown()
+        else:
+            self.close_timeout = _LINGER_SECONDS  # A client that does not answer the goodbye is not waited for.
 
     def keepalive_timeout(self) -> None:
         if self.live is not None:

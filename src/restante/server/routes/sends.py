@@ -27,7 +27,7 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk, ServedLink
 from restante.server.requests.producer_numbers import refuse_numbers
-from restante.server.requests.publish_headers import BATCH_HEADER, SOURCE_HEADER, refuse_header
+from restante.server.requests.publish_headers import ACCEPT_HEADER, BATCH_HEADER, SOURCE_HEADER, refuse_header
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count_stored
 from restante.wire.incoming.incoming_json import decode_json
@@ -61,7 +61,7 @@ _decoder = json_decoder(SendsBody)
 
 
 async def publish_each(desk: Desk, exchange: Exchange) -> None:
-    for header in (BATCH_HEADER, SOURCE_HEADER):
+    for header in (ACCEPT_HEADER, BATCH_HEADER, SOURCE_HEADER):
         refuse_header(exchange, header, "send these messages alone, to POST /v1/messages, or leave the header out.")
     refuse_numbers(exchange)
     with desk.room.publish() as parcel:
