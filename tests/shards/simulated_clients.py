@@ -108,15 +108,22 @@ class Model:
         value = self.world.durable.get(home, Space.CONSIGNMENT, consignment)
         return value is not None and decode_consignment(value).state is ConsignmentState.COMMITTED
 
-    def empty(self, recipient: str, asked_at: float, reason: Reason) -> None:
-        """A peek found nothing: nothing may have been acknowledged before it was asked, and be left; and the reason is true."""
+    def gone(self, recipient: str) -> set[str]:
+        """What was collected, or somebody has begun to dequeue."""
+        return self.leaving[recipient].union(self.taken[recipient])
+
+    def empty(self, recipient: str, asked_at: float, reason: Reason, gone_before: set[str]) -> None:
+        """A peek found nothing: nothing may have been acknowledged before it was asked, and be left; and the reason is true.
+
+        The reason is true of some moment since it was asked: what went meanwhile may have been on its way then.
+        """
         known = {own for own, (_, told) in self.stored[recipient].items() if told < asked_at}
-        gone = self.leaving[recipient].union(self.taken[recipient])
+        gone = self.gone(recipient)
         broken_if(known - gone, f"a peek of {recipient} found nothing, and {known - gone} was acknowledged before")
         decided = {own for own, at in self.decided[recipient].items() if at < asked_at} - gone
         if reason is Reason.NOT_YET_VISIBLE:
             coming = {own for own in self.attempted[recipient] if own[0] in "ce"}
-            broken_if(not coming - gone, f"{recipient} was told to wait, and nothing is on its way")
+            broken_if(not coming - gone_before, f"{recipient} was told to wait, and nothing is on its way")
         elif reason in (Reason.NOTHING_WAITING, Reason.RECIPIENT_UNKNOWN):
             broken_if(decided, f"{recipient} was told that nothing waits, and {decided} is decided")
             broken_if(known and reason is Reason.RECIPIENT_UNKNOWN, f"{recipient} got mail, and is called unknown")
@@ -275,10 +282,10 @@ class Clients(SimulatedClients):
 
     def _collecting(self, recipient: str) -> Steps:
         while self.world.now < self.until:
-            asked_at = self.world.now
+            asked_at, gone_before = self.world.now, self.model.gone(recipient)
             found = yield from self._at_home(Peek(recipient))
             if not isinstance(found, BundleAnswer):
-                self.model.empty(recipient, asked_at, found)
+                self.model.empty(recipient, asked_at, found, gone_before)
                 yield Rest(self.random.uniform(0.3, 2) if asked_at < CHAOS else 6)
                 continue
             ids = [name_of(message) for message in to_messages(found.table)]
@@ -291,12 +298,12 @@ class Clients(SimulatedClients):
         """Asks why, all the time: the reason is true."""
         while self.world.now < CHAOS:
             recipient, asked_at = self.random.choice(RECIPIENTS), self.world.now
-            before = set(self.model.taken[recipient])
+            before, gone_before = set(self.model.taken[recipient]), self.model.gone(recipient)
             told = yield from self._at_home(Explain(recipient))
             if told.reason is Reason.READY:
                 self.model.ready(recipient, before)
             else:
-                self.model.empty(recipient, asked_at, told.reason)
+                self.model.empty(recipient, asked_at, told.reason, gone_before)
             yield Rest(self.random.uniform(0, 1.5))
 
     def _batch(self, key: str) -> Steps:
