@@ -90,8 +90,10 @@ def letter_of(
     )
 
 
-def bare_letter(recipient: object, data: bytes, *, own_id: str | None, origin: str, kind: str) -> Letter | None:
-    """The letter of a message that says nothing else, whose data is a JSON value; None for a closer look, as above."""
+def bare_letter(
+    recipient: object, data: bytes, media_type: str, *, own_id: str | None, origin: str, kind: str
+) -> Letter | None:
+    """The letter of a message that says nothing else, whose data is what its media type says; None for a closer look, as above."""
     if not (
         _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
         and recipient not in STEPS
@@ -109,7 +111,7 @@ def bare_letter(recipient: object, data: bytes, *, own_id: str | None, origin: s
             parsed, properties, flags = uuid_of_text(own_id), packed(own_id, b""), _BARE | TEXT_ID
     weight = -(-len(data) // limits.KIB) or 1
     return Letter(
-        parsed, cast("str", recipient), origin, kind, kind, media_types.JSON, weight, flags, data, properties, NEVER
+        parsed, cast("str", recipient), origin, kind, kind, media_type, weight, flags, data, properties, NEVER
     )
 
 

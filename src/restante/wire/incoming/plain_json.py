@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from restante.errors import RestanteError
 from restante.limits import FEW_MESSAGES_MAX
+from restante.model.columns import media_types
 from restante.model.publishing.broadcast import Broadcast
 from restante.model.publishing.letter import Letter, bare_letter, letter_of
 from restante.model.publishing.message import Message
@@ -51,26 +52,31 @@ def plain_messages(body: bytes) -> Sequence[Message]:
 
 
 def _letter(sent: SentMessage) -> Letter | None:
-    raw = sent.data
-    if raw is UNSET or not is_bare(sent):
+    if not is_bare(sent):
         return _letter_with_more(sent)
-    data = bytes(raw)
-    # A text alone has no space around its parts.
-    return bare_letter(
-        sent.recipient,
-        data if data[0] == _TEXT else compact(data),
-        own_id=None if sent.id is UNSET else sent.id,
-        origin=sent.origin,
-        kind=sent.kind,
-    )
+    raw, text, octets = sent.data, sent.text, sent.data_base64
+    if raw is not UNSET:
+        if text is not UNSET or octets is not UNSET:
+            return None
+        data, media_type = bytes(raw), media_types.JSON
+        if data[0] != _TEXT:  # A text alone has no space around its parts.
+            data = compact(data)
+    elif text is not UNSET:
+        if octets is not UNSET:
+            return None
+        data, media_type = text.encode(), media_types.TEXT
+    elif octets is not UNSET:
+        data, media_type = octets, media_types.BYTES
+    else:
+        return None  # A claim check: the hub says whose they may be.
+    own_id = None if sent.id is UNSET else sent.id
+    return bare_letter(sent.recipient, data, media_type, own_id=own_id, origin=sent.origin, kind=sent.kind)
 
 
 def is_bare(sent: SentMessage) -> bool:
     """Whether a message says nothing but what `bare_letter` takes. A new field of a message must be named here."""
     return (
-        sent.text is UNSET
-        and sent.data_base64 is UNSET
-        and sent.media_type is UNSET
+        sent.media_type is UNSET
         and sent.recipients is UNSET
         and not sent.properties
         and sent.bundleable
