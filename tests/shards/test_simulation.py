@@ -27,6 +27,7 @@ FAILED_ONCE = {
     2828: None,
     4190: None,
     4209: None,
+    4946: None,
     5341: None,
     42: {Part.PRODUCERS, Part.FOLLOWERS, Part.GROUPS},
     79: {Part.HOME, Part.FOLLOWERS},
