@@ -39,7 +39,8 @@ class PeerServer:
     def __init__(self, bound: socket.socket, trust: PeerTrust, welcome: Welcome) -> None:
         self._bound = bound
         self._tls = trust.called
-        self._made = partial(_Stranger, trust.secret, welcome, set())
+        self._strangers: set[_Stranger] = set()
+        self._made = partial(_Stranger, trust.secret, welcome, self._strangers)
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -55,6 +56,8 @@ class PeerServer:
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+        for stranger in tuple(self._strangers):
+            stranger.turn_away()  # It would outlive the event loop.
 
 
 class _Stranger(asyncio.Protocol):
@@ -118,6 +121,11 @@ class _Stranger(asyncio.Protocol):
         protocol = taker()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
+
+    def turn_away(self) -> None:
+        """End the connection: nobody is let in any more."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _known(self) -> None:
         self._strangers.discard(self)
