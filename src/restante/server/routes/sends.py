@@ -113,8 +113,11 @@ async def _carry_out(
     link: ServedLink, grant: Grant, contents: Sequence[bytes], sends: Sequence[PlainSend | None]
 ) -> SendOutcomes:
     """Give what is plainly right to the committer at once, so that it goes into one commit; shards do so themselves."""
-    if not isinstance(link, InProcess) or link.hub.crowded:
+    if not isinstance(link, InProcess):
         return await asyncio.gather(*(_outcome(link, content) for content in contents))
+    if link.hub.crowded:
+        # Each goes to a thread: one after the other, or the mailbox would have them in another order.
+        return [await _outcome(link, content) for content in contents]
     future: asyncio.Future[CommitRequest[SendOutcomes]] = asyncio.get_running_loop().create_future()
     plain = [send for send in sends if send is not None]
     if not plain or not send_each_soon(link.hub, plain, grant, future):
