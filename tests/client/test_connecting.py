@@ -223,6 +223,23 @@ def test_a_cancelled_peek_leaves_the_client_usable(running: ServedHub) -> None:
     asyncio.run(program())
 
 
+def test_a_call_that_is_cancelled_as_its_answer_comes_is_cancelled(running: ServedHub, hub: sync.Hub) -> None:
+    async def main() -> None:
+        async with restante.aio.connect(running.url) as connected:
+            cancelled = 0
+            while cancelled < 20:
+                asking = asyncio.create_task(connected.recipient("ada").explain())
+                await asyncio.sleep(0)
+                hub.recipient("ada").explain()  # The event loop stands still meanwhile, and the answer comes.
+                if asking.cancel():  # It may have been answered in its first step.
+                    cancelled += 1
+                    await asyncio.wait((asking,))
+                    assert asking.cancelled()
+            assert (await connected.recipient("ada").explain()).reason is Reason.RECIPIENT_UNKNOWN
+
+    asyncio.run(main())
+
+
 def test_threads_share_a_client(hub: sync.Hub) -> None:
     with ThreadPoolExecutor(8) as pool:
         receipts = list(pool.map(lambda number: hub.producer.send(letter(str(number))), range(64)))

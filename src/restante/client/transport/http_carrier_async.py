@@ -69,11 +69,16 @@ class AsyncHttpCarrier:
         return reply
 
     async def _exchange_at(self, address: HubAddress, request: HttpRequest) -> Reply:
+        cancelled = _cancellations()
         try:
             builder = self._client().request(request.method, address.url + request.target)
             with self._contact.watched():
                 response = await filled(builder, request, address).build().send()
-            return response_of(response, await response.bytes())
+            reply = response_of(response, await response.bytes())
+            if _cancellations() > cancelled:
+                # pyreqwest gives an answer that has come at the same time in place of the cancellation.
+                raise asyncio.CancelledError
+            return reply
         except PyreqwestError as error:
             return failure_of(error, request)
         except IndexError as error:
@@ -90,3 +95,9 @@ class AsyncHttpCarrier:
         self._closing.set()
         while self._pool:
             await self._pool.pop().close()
+
+
+def _cancellations() -> int:
+    """How often somebody has asked the running task to cancel."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
