@@ -34,7 +34,8 @@ from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.membership import NodeMembership, WholeStore
 from restante.ports.store import Store, StoreReader
-from restante.settings import Settings, is_store_url
+from restante.settings import Settings
+from restante.settings.texts import is_store_url
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.data_folder import require_whole
 

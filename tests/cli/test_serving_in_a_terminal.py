@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from restante.server.logs import JsonFormatter, TextFormatter, formatter
-from restante.settings import LogFormat
+from restante.settings.server import LogFormat
 from tests.cli.test_command_line import PLAIN
 
 

@@ -16,7 +16,8 @@ from restante import errors, limits
 from restante.counters import PASSWORD_VARIABLE, open_counters
 from restante.counters.redis import RedisCounters
 from restante.ports.counters import Counters
-from restante.settings import DAY_SECONDS, Settings
+from restante.settings import Settings
+from restante.settings.rules import DAY_SECONDS
 from tests.counters.valkey import DeafProxy, ValkeyServer
 
 

@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]  # it has no types
 
 from restante.cli import app
 from restante.server.app import ROUTES
-from restante.settings_file import load
+from restante.settings.file import load
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cluster"
 NODES = ("a", "b", "c")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restante.model.health.bounds import Bound, HealthState, RateWindow, Reading, mean
 from restante.model.health.health_history import MINUTES, HealthHistory, answer_of
 from restante.model.health.tree import COMPONENTS, FLOWS, HealthLeaf, HealthNode, grow, judge_leaves, score_of
-from restante.settings import HEALTH_COMPONENTS
+from restante.settings.health import HEALTH_COMPONENTS
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
 BOUNDS = {"level": Bound(yellow=3, red=10), "left": Bound(yellow=10, red=5)}

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from restante.settings_cluster import ClusterSettings
+from restante.settings import ClusterSettings
 
 DAY = timedelta(days=1)
 

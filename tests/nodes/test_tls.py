@@ -15,7 +15,7 @@ from restante.cluster.nodes.peer_server import PeerServer
 from restante.cluster.nodes.peer_trust import PeerTrust, peer_trust
 from restante.errors import InvalidSettings
 from restante.server.serve import listening_socket, url_of
-from restante.settings_cluster import ClusterSettings
+from restante.settings import ClusterSettings
 from tests.nodes.certificates import Authority
 from tests.nodes.test_handshake import Echo, Heard
 from tests.nodes.threaded import TRUST, ThreadedNode, founded

@@ -21,9 +21,9 @@ from restante.settings import (
     ServerSettings,
     Settings,
 )
-from restante.settings_cluster import ClusterSettings
-from restante.settings_file import key_lines, load, load_settings
-from restante.settings_tree import KeyPath, dotted
+from restante.settings.cluster import ClusterSettings
+from restante.settings.file import key_lines, load, load_settings
+from restante.settings.tree import KeyPath, dotted
 
 Writer = Callable[[str], Path]
 

@@ -24,8 +24,8 @@ from restante.settings import (
     Settings,
     WebhookSettings,
 )
-from restante.settings_cluster import ClusterSettings
-from restante.settings_rules import Section
+from restante.settings.cluster import ClusterSettings
+from restante.settings.rules import Section
 
 WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "partition_count", 0),

@@ -14,7 +14,8 @@ from restante.hub.engine.partitions import load_deed
 from restante.model.shards.ranges import Ranges, shard_of
 from restante.model.storage.changes import BlobKey, Buffer, EntryKey, Space
 from restante.ports.store import Store, StoreReader, StoreSize
-from restante.settings import Settings, is_store_url
+from restante.settings import Settings
+from restante.settings.texts import is_store_url
 from restante.stores.sqlite.data_folder import FolderLock
 
 

@@ -6,7 +6,8 @@ import os
 
 from restante.counters.memory import MemoryCounters
 from restante.ports.counters import Counters
-from restante.settings import DAY_SECONDS, Settings
+from restante.settings import Settings
+from restante.settings.rules import DAY_SECONDS
 
 PASSWORD_VARIABLE = "RESTANTE_COUNTERS_PASSWORD"
 

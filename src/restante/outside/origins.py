@@ -26,7 +26,7 @@ from restante.model.batches.webhook_rules import signed_headers
 from restante.model.columns.media_types import BYTES, JSON, looks_right
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
 from restante.settings import OriginSettings, Settings
-from restante.settings_texts import secret_bytes
+from restante.settings.texts import secret_bytes
 from restante.version import __version__
 
 _PAUSE_SECONDS = 0.1

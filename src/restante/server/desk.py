@@ -25,7 +25,7 @@ from restante.server.health.metrics import Metrics
 from restante.server.health.rates import HubRates, Rates
 from restante.server.live.post import ConnectedClients
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 
 P = ParamSpec("P")
 T = TypeVar("T")

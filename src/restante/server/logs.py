@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from restante.model.columns.plain_text import plain
-from restante.settings import LogFormat, ServerSettings
+from restante.settings import ServerSettings
+from restante.settings.server import LogFormat
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 

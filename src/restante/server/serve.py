@@ -42,7 +42,7 @@ from restante.server.http_server import HttpServer
 from restante.server.routes.health import cached_checks
 from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 from restante.version import __version__
 
 _log = logging.getLogger("restante.server")

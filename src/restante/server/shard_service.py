@@ -17,7 +17,7 @@ from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.server.serve import ServedPlace, Service
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 from restante.stores.sqlite.data_folder import make_folder
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from restante.assembly import SharedStore
     from restante.cluster.nodes.peer_trust import PeerTrust
     from restante.server.nodes.node_service import NodePlan
-    from restante.settings import Settings
-    from restante.settings_cluster import ClusterSettings
+    from restante.settings import ClusterSettings, Settings
 
 _SECRET_VARIABLE = "RESTANTE_CLUSTER_SECRET"
 _SECRET_CHARACTERS_MIN = 16

@@ -15,7 +15,7 @@ from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.settings import Settings
-    from restante.settings_tree import KeyPath
+    from restante.settings.tree import KeyPath
 
 
 _Shards = Annotated[
@@ -114,7 +114,7 @@ def _chosen(
     """The settings that count, and where each came from."""
     import msgspec
 
-    from restante.settings_file import load
+    from restante.settings.file import load
 
     loaded = load(file, os.environ)
     chosen = loaded.settings

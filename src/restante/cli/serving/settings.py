@@ -58,7 +58,7 @@ def show(
     restante settings show --json | jq '.settings[] | select(.value == true)'
     """
     from restante.errors import InvalidSettings
-    from restante.settings_file import load
+    from restante.settings.file import load
 
     try:
         effective = load(file, os.environ).effective()
@@ -89,7 +89,7 @@ def check(
     restante settings check                  the environment alone
     """
     from restante.errors import InvalidSettings
-    from restante.settings_file import load_settings
+    from restante.settings.file import load_settings
 
     problems: Sequence[str] = ()
     try:

@@ -170,7 +170,7 @@ def require_data(folder: Path) -> None:
 
 def settings_here() -> Settings:
     """The settings that a hub started here would have."""
-    from restante.settings_file import load_settings
+    from restante.settings.file import load_settings
 
     path = os.environ.get("RESTANTE_SETTINGS")
     return load_settings(Path(path) if path else None, os.environ)

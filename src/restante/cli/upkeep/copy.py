@@ -48,7 +48,7 @@ def _copied(source: str, target: str) -> CopiedStore:
     from restante.cluster.reshard import settle, shard_count
     from restante.hub.upkeep.copy import copy as copy_store
     from restante.hub.upkeep.shard_rows import rows_hidden_in_one
-    from restante.settings import is_store_url
+    from restante.settings.texts import is_store_url
 
     if not is_store_url(source) and shard_count(Path(source)) > 1:
         settle(Path(source), settings_here())
@@ -68,7 +68,7 @@ def _new_store(target: str) -> Store:
     from restante.assembly import new_store, open_database
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import InvalidRequest
-    from restante.settings import is_store_url
+    from restante.settings.texts import is_store_url
 
     if is_store_url(target):
         return open_database(target, settings_here())

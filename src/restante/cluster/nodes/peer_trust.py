@@ -6,7 +6,7 @@ import ssl
 from typing import NamedTuple, NoReturn
 
 from restante.errors import InvalidSettings
-from restante.settings_cluster import ClusterSettings
+from restante.settings import ClusterSettings
 
 GOODBYE_SECONDS = 0.2
 """For the end of a connection in order. TLS says goodbye on both sides, and a loop that ends before that is left with its handles."""

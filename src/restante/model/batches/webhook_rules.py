@@ -13,7 +13,7 @@ from restante.errors import InvalidRequest
 from restante.model.back_off import back_off
 from restante.model.batches.batch_answers import Webhook
 from restante.model.batches.webhook_addresses import is_refused_at_sight
-from restante.settings_texts import SECRET_PREFIX, is_web_address, secret_bytes
+from restante.settings.texts import SECRET_PREFIX, is_web_address, secret_bytes
 
 _MADE_SECRET_BYTES = 32
 _FIRST_PAUSE_SECONDS = 1.0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from restante.errors import DataDamaged, StorageFull, Unavailable
 from restante.model.batches.webhook_rules import new_secret, secret_text
-from restante.settings_texts import secret_bytes
+from restante.settings.texts import secret_bytes
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -28,7 +28,7 @@ from restante.server.health.hub_metrics import DoorMetrics
 from restante.server.health.metrics import Metrics
 from restante.server.http_server import HttpServer
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 
 _log = logging.getLogger("restante.server")
 _CLOSING_SECONDS = 0.01

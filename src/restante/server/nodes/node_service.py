@@ -33,7 +33,7 @@ from restante.server.nodes.node_shard import NodeShardHost
 from restante.server.route_table import Route
 from restante.server.routes.health import Check, Health
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 

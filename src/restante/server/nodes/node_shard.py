@@ -30,7 +30,7 @@ from restante.ports.store import Store
 from restante.server.access.web_access import CarriedAccess
 from restante.server.serve import ServedPlace, Service
 from restante.settings import Settings
-from restante.settings_tree import KeyPath
+from restante.settings.tree import KeyPath
 
 P = TypeVar("P", bound=asyncio.Protocol)
 

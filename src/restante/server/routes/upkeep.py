@@ -15,7 +15,7 @@ from restante.server.connections.bodies import read_nothing, stream
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.route_table import Handler, Route
-from restante.settings_file import Effective, LoadedSettings
+from restante.settings.file import Effective, LoadedSettings
 
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.settings_rules import Section, like, path_of_file
+from restante.settings.rules import Section, like, path_of_file
 
 
 class ClusterSettings(Section, frozen=True, kw_only=True):

@@ -56,3 +56,8 @@ def is_unicode(text: str) -> bool:
 
 def is_path(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text and is_unicode(text)
+
+
+def is_store_url(text: str) -> bool:
+    """Whether a text is the address of a store that is not a folder."""
+    return text.startswith(("postgresql://", "postgres://"))

@@ -18,9 +18,10 @@ import msgspec
 from restante import limits
 from restante.decoders import converted
 from restante.errors import InvalidSettings
-from restante.settings import Settings, problem_with_name
-from restante.settings_rules import Section, problem_with, types_of
-from restante.settings_tree import (
+from restante.settings import Settings
+from restante.settings.origins import problem_with_name
+from restante.settings.rules import Section, problem_with, types_of
+from restante.settings.tree import (
     PREFIX,
     KeyPath,
     dotted,

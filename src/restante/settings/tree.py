@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from restante.settings import Settings
-from restante.settings_rules import Section, types_of
+from restante.settings.rules import Section, types_of
 
 PREFIX = "RESTANTE_"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -9,10 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from restante import limits
 from restante.decoders import converted
 from restante.errors import InvalidSettings
-from restante.settings_texts import is_path
+from restante.settings.texts import is_path
 
+DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
 
 
@@ -33,6 +36,25 @@ def like(allowed: str, pattern: str) -> Rule:
 def path_of_file() -> Rule:
     """The path of a file, or none."""
     return Rule("the path of a file", lambda value: value is None or is_path(value))
+
+
+def whole(least: int, most: int) -> Rule:
+    """A whole number within two bounds."""
+    return Rule(f"a whole number from {least:,} to {most:,}", lambda value: least <= value <= most)
+
+
+def choice(*values: str) -> Rule:
+    """One of several texts."""
+    return Rule(" or ".join(f'"{value}"' for value in values))
+
+
+SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
+IDLE_SECONDS = Rule(
+    f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
+    lambda value: 0 < value <= limits.IDLE_SECONDS_MAX,
+)
+AMOUNT = Rule("a number, 0 or more", lambda value: 0 <= value < math.inf)
+FLAG = Rule("true or false")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
