@@ -20,7 +20,7 @@ from restante.model.publishing.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """How a mailbox is followed."""
+    """The checked options of following a mailbox."""
 
     after: int | None
     on_state: Callable[[LiveState], None] | None
@@ -53,7 +53,7 @@ def client_of(given: object) -> str | None:
 
 
 def identified(message: object) -> Message:
-    """The message as it is sent: with an id, and by the rules."""
+    """The message with an id, checked against the rules."""
     given = single_message(message)
     named = given if given.id is not None else msgspec.structs.replace(given)
     identify_messages([named])

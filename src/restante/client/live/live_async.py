@@ -15,14 +15,14 @@ from restante.wire.live_lines import AsyncLiveDoor
 
 
 class LiveSent:
-    """A message that is on its way."""
+    """A message that was sent over a live connection."""
 
     def __init__(self, id: str, processed: Callable[[], Awaitable[None]]) -> None:  # the surface's name
         self.id = id
         self._processed = processed
 
     async def processed(self) -> None:
-        """Wait until the message is durable. Raises why, if it is not going to be.
+        """Wait until the message is durable. Raises the reason if it will not be.
 
         ```python
         sent = await live.send({"recipient": "bob", "text": "hello"})
@@ -36,9 +36,9 @@ class LiveSent:
 
 
 class Live:
-    """A mailbox, followed: `async for message in live`. Use it in an `async with` statement, or close it, from any task.
+    """Follows a mailbox: `async for message in live`. Use it in an `async with` statement, or close it, from any task.
 
-    The end of a loop closes it too, unless it is in such a statement.
+    Leaving the loop closes it too, unless it is in an `async with` statement.
     """
 
     def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
@@ -50,12 +50,12 @@ class Live:
 
     @property
     def position(self) -> int | None:
-        """The sequence number of the last message shown, or where following began; None before it is known."""
+        """The sequence number of the last message shown, or the one after which following began; None until it is known."""
         return self._follower.inbox.position
 
     @property
     def gaps_recovered(self) -> int:
-        """How often messages that were not pushed were fetched from history."""
+        """How often messages that were not pushed had to be fetched from history."""
         return self._follower.inbox.gaps_recovered
 
     @property
@@ -67,7 +67,7 @@ class Live:
         try:
             # sync: while (message := follower.next()) is not None:
             # sync:     yield message
-            # async only: what is at hand need not be awaited.
+            # async only: `ready` saves awaiting a message that is at hand.
             while (message := follower.ready() or await follower.next()) is not None:
                 yield message
         finally:
@@ -81,7 +81,7 @@ class Live:
         return message
 
     async def send(self, message: object) -> LiveSent:
-        """Send a message over this connection. It has its id at once; `processed` says when it is durable.
+        """Send a message over this connection. The result has its id; wait for `processed` to know that it is durable.
 
         ```python
         live = hub.recipient("alice").live()
@@ -94,7 +94,7 @@ class Live:
         return LiveSent(named.id, lambda: self._follower.answer(letter))
 
     async def collected(self, message: Message | int) -> int:
-        """Say that all messages up to this one have been taken; gives how many were collected by that.
+        """Confirm all messages up to this one; return how many were collected by this call.
 
         ```python
         async for message in live:
@@ -114,7 +114,7 @@ class Live:
             self._follower.forget(letter)
 
     async def close(self) -> None:
-        """End the connection. A task that waits for a message gets none any more.
+        """End the connection. A task that waits for a message gets None or the end of its loop.
 
         ```python
         await live.close()

@@ -1,7 +1,7 @@
 """Following a mailbox, for asynchronous programs.
 
 A task holds the connection: it connects, waits until the connection ends, and connects again. The connection itself puts
-messages into the inbox. The iterating task takes them out, and fetches from history what is missing.
+messages into the inbox. The iterating task takes them out, and fetches missing messages from history.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MailboxHistory(Protocol):
 
 
 class LiveFollower:
-    """A followed mailbox: the task that holds the connection, and the calls of those that take and send."""
+    """Follows a mailbox: owns the task that holds the connection, and serves the callers that take and send."""
 
     def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
@@ -54,11 +54,11 @@ class LiveFollower:
         self._line: AsyncLiveLine | None = None
         self._lines = 0
         self._standing_still = False
-        """Whether the connection stopped reading, because the inbox had no room."""
+        """Whether the connection has stopped reading because the inbox has no room."""
         self._taker: asyncio.Future[None] | None = None
-        """The iterating task, while it waits for a message."""
+        """Wakes the iterating task while it waits for a message."""
         self._progress = AsyncCondition()
-        """Changes when something was answered."""
+        """Notified when an item was answered."""
         self._answers_awaited = 0
         self._fetches_failed = 0
         self._error: BaseException | None = None
@@ -71,7 +71,7 @@ class LiveFollower:
             self._task = asyncio.create_task(self._run(), name="restante-live")
 
     def ready(self) -> Message | None:
-        """The next message, if it is there already."""
+        """The next message if it is at hand, else None."""
         if self._standing_still or self._closed or not self.inbox.at_hand:
             return None
         message = self.inbox.take()
@@ -109,7 +109,7 @@ class LiveFollower:
         await self._speak()
         return letter
 
-    async def answer(self, letter: OutgoingItem[asyncio.Future[Any]], seconds: float | None = None) -> Any:  # noqa: ANN401 - as what was said
+    async def answer(self, letter: OutgoingItem[asyncio.Future[Any]], seconds: float | None = None) -> Any:  # noqa: ANN401 - the type depends on the item
         with self._reading_on():
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(letter.promise)
@@ -122,7 +122,7 @@ class LiveFollower:
         self._closed = True
         self._end(None)
         if self._task is not None and not self._task.done():
-            # A caller that is cancelled here has only stopped waiting: the task ends all the same.
+            # If the caller is cancelled here, the task still ends.
             await asyncio.wait([self._task])
 
     # For the connection.
@@ -142,7 +142,7 @@ class LiveFollower:
     def heard(self, word: Word) -> None:
         try:
             self._hear(word)
-        except Exception as error:  # noqa: BLE001  # also what a callback raises: the iterating task gets it
+        except Exception as error:  # noqa: BLE001  # the iterating task gets any error, even that of a callback
             self._end(error)
 
     def unreadable(self, why: str) -> None:
@@ -176,13 +176,13 @@ class LiveFollower:
             self._end(error)
 
     async def _stay_connected(self) -> LiveState:
-        """Follow one connection until it is lost; gives when to connect again."""
+        """Follow one connection until it is lost; the result says when to connect again."""
         try:
             line = await self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
         except RestanteError as error:
             return self.course.refused(error, self._now())
         self._line, self._lines, self._standing_still = line, self._lines + 1, False
-        # A hub stops reading from a client that does not read: so messages are taken while `_speak_first` sends.
+        # Take messages while `_speak_first` sends: a hub stops reading from a client that does not read.
         speaking = asyncio.create_task(self._speak_first(), name="restante-live-speaking")
         try:
             return self.course.lost(await line.run(), self._now())
@@ -193,14 +193,14 @@ class LiveFollower:
             await asyncio.wait([speaking])
 
     async def _speak_first(self) -> None:
-        """Send the items that have no answer again, over a new connection."""
+        """Send the unanswered items again, over a new connection."""
         try:
             await self._speak()
         except Exception as error:  # noqa: BLE001  # the iterating task gets any error
             self._end(error)
 
     async def _speak(self) -> None:
-        """Send all items that were not sent over this connection yet."""
+        """Send all items that have not been sent over this connection."""
         line = self._line
         while line is not None and line is self._line and (letter := self._outgoing.unsaid(self._lines)) is not None:
             if isinstance(letter.said, Message):
@@ -209,7 +209,7 @@ class LiveFollower:
                 await line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """End the inbox; the error is raised once all messages that came before are shown."""
+        """End following. The error is raised once all messages that came before it have been shown."""
         if self._ended:
             return
         self._ended, self._error = True, error
@@ -218,8 +218,8 @@ class LiveFollower:
         self._progress.notify_all()
         self._wake()
         if self._task is not None:
-            self._task.cancel()  # it may be the task itself that got here, and ends at its next wait
-        with suppress(Exception):  # a callback hears of the end, and cannot prevent it
+            self._task.cancel()  # This may run in that very task, which then ends at its next wait.
+        with suppress(Exception):  # A failing callback must not prevent the end.
             self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
 
     # Waiting.
@@ -239,7 +239,7 @@ class LiveFollower:
 
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """Read messages that come before an answer for which a caller waits, also where there is no room for them."""
+        """While a caller waits for an answer, keep reading even without room, because messages may come before the answer."""
         self._answers_awaited += 1
         self.inbox.reading_on = True
         self._go_on()

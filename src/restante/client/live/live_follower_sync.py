@@ -28,7 +28,7 @@ class MailboxHistory(Protocol):
 
 
 class LiveFollower:
-    """A followed mailbox: the thread that holds the connection and fills the inbox, and the calls of those that take and send."""
+    """Follows a mailbox: owns the thread that holds the connection and fills the inbox, and serves callers that take and send."""
 
     def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
@@ -37,9 +37,9 @@ class LiveFollower:
         self._history = history
         self._wish = wish
         self._telling = threading.RLock()
-        """Held while the callback hears of a state: it hears of one at a time, and may close this."""
+        """Held while `on_state` is called: with one state at a time. The callback may close the follower."""
         self._changed = threading.Condition(threading.RLock())
-        """Guards the inbox, the outgoing, and what follows."""
+        """Guards the inbox, the outgoing items, and the attributes below."""
         self._outgoing: Outgoing[Future[Any]] = Outgoing()
         self._state: LiveState | None = None
         self._thread: threading.Thread | None = None
@@ -95,7 +95,7 @@ class LiveFollower:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the connection, and wait for it, unless a hub that does not answer holds it: then it ends by itself."""
+        """End the connection, and wait for its thread, unless an unresponsive hub holds it up: then it ends later by itself."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -157,7 +157,7 @@ class LiveFollower:
             self._end(error)
 
     def _stay_connected(self) -> LiveState:
-        """One connection, until it is lost; gives when to connect again."""
+        """Follow one connection until it is lost; the result says when to connect again."""
         try:
             line = self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
         except RestanteError as error:
@@ -175,7 +175,7 @@ class LiveFollower:
             line.close()
 
     def _speak(self) -> None:
-        """Send all items that were not sent over this connection yet, in order."""
+        """Send all items that have not been sent over this connection, in order."""
         with self._speaking:
             while True:
                 with self._changed:
@@ -189,7 +189,7 @@ class LiveFollower:
                     line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """End the inbox; the error is raised once all messages that came before are shown."""
+        """End following. The error is raised once all messages that came before it have been shown."""
         with self._changed:
             if self._ended:
                 return
@@ -201,7 +201,7 @@ class LiveFollower:
         if line is not None:
             line.leave()
             line.close()
-        with suppress(Exception):  # a callback hears of the end, and cannot prevent it
+        with suppress(Exception):  # A failing callback must not prevent the end.
             self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
 
     # Waiting.
@@ -225,7 +225,7 @@ class LiveFollower:
 
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """Read messages that come before an answer for which a caller waits, also where there is no room for them."""
+        """While a caller waits for an answer, keep reading even without room, because messages may come before the answer."""
         with self._changed:
             self._answers_awaited += 1
             self.inbox.reading_on = True
@@ -238,7 +238,7 @@ class LiveFollower:
                 self.inbox.reading_on = self._answers_awaited > 0
 
     def _fetch(self, asked: Fetch) -> None:
-        """Fetch a page of the messages that are missing. A hub that is away is waited for, as by the connection."""
+        """Fetch a page of missing messages. If the hub is unavailable, pause before the next try."""
         self._tell(LiveState(LiveStage.CATCHING_UP))
         try:
             page = self._history(
@@ -258,7 +258,7 @@ class LiveFollower:
             self._tell(LiveState(LiveStage.CONNECTED))
 
     def _tell(self, state: LiveState) -> None:
-        """Call `on_state` with a new state, one at a time; after the end, only with the end."""
+        """Call `on_state` if the state is new. After the end, only the end is reported."""
         with self._telling:
             if state == self._state or (self._ended and state.stage is not LiveStage.CLOSED):
                 return

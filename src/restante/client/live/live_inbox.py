@@ -1,9 +1,9 @@
-"""`Inbox` of a live connection: messages that came and were not shown yet, each once, in order, without a gap.
+"""`Inbox` holds received messages of a live connection that were not shown yet: each once, in order, without a gap.
 
-Each message has a counter of its connection. Where a counter is missing, or where there was no room, a mark is queued: the
-messages between the one before the mark and the one after it are then fetched from history. So every message up to `received`
-is shown, queued or marked, and the next connection begins there, however this one ended. It begins earlier only if the hub
-does not reach that far itself: it was restored from a backup, or the number was wrong.
+Each message has a counter of its connection. Where counters are missing, or there was no room for messages, a mark is
+queued: the messages between its neighbours are later fetched from history. What must stay true: every message up to
+`received` was shown, is queued, or is covered by a mark. So the next connection can begin after `received`, however this one
+ended. It begins earlier only if the hub has fewer messages, because it was restored from a backup or the number was wrong.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from restante.model.publishing.message import Message, is_shown
 
 
 class Fetch(NamedTuple):
-    """A page of history that is needed next."""
+    """The page of history that is needed next."""
 
     after: int
     before: int
 
 
 class _Back(NamedTuple):
-    """An entry after which sequence numbers begin again, after this one."""
+    """An entry after which the sequence numbers go on from this lower number."""
 
     number: int
 
 
 class Inbox:
-    """Messages that wait to be shown. They are bounded: unless `reading_on`, the connection stops reading where there is no room."""
+    """Messages that wait to be shown. Without room for more, the connection stops reading, unless `reading_on` is set."""
 
     def __init__(self, after: int | None = None) -> None:
         self.position = after
-        """The number of the last message that was shown, or where it all begins."""
+        """The number of the last message shown, or the number after which following begins."""
         self.received = after
         self.gaps_recovered = 0
         self.missing = 0
-        """How many messages are to be fetched that were not pushed; 0 once a page of them was."""
+        """How many messages that were not pushed must be fetched; 0 once a page of them was fetched."""
         self.reading_on = False
-        """A caller waits for an answer that comes after the messages: messages that have no room are fetched later."""
+        """Whether to read on without room, because a caller waits for an answer. Messages without room are fetched later."""
         self._queue: deque[Message | int | _Back] = deque()
-        """A number is a mark: all below it that was not shown is missing."""
+        """A number is a mark: messages below it that were not shown must be fetched."""
         self._missed: deque[int] = deque()
-        """For each mark, how many counters were missing there."""
+        """How many counters were missing at each mark."""
         self._missed_lately = 0
         self._sizes: deque[int] = deque()
         self._bytes = 0
         self._counter = 0
         self._passed_over: int | None = None
-        """The last message that had no room."""
+        """The number of the last message that had no room."""
         self._page: deque[Message] = deque()
         self._fetch: Fetch | None = None
         self._filling = False
 
     def connected(self, number: int) -> bool:
-        """Begin a connection after this number, whose counters begin with 1. Gives whether that is earlier than was asked for."""
+        """Begin a connection after this number, with counters from 1; return whether it begins earlier than asked."""
         self._counter = 0
         if self.received is None:
             self.received = self.position = number
@@ -73,7 +73,7 @@ class Inbox:
         missing = counter - self._counter - 1
         self._counter = counter
         if self.received is not None and number <= self.received:
-            return  # It came before: connections overlap where one follows the other.
+            return  # Received before: consecutive connections may overlap.
         self.received = number
         self._missed_lately += max(0, missing)
         if self.reading_on and not self.has_room:
@@ -94,16 +94,16 @@ class Inbox:
 
     @property
     def is_low(self) -> bool:
-        """Whether there is so much room that it is worthwhile to read on."""
+        """Whether there is enough room to make reading on worthwhile."""
         return len(self._sizes) <= LIVE_UNREAD_MESSAGES_MAX // 2 and self._bytes <= LIVE_UNREAD_BYTES_MAX // 2
 
     @property
     def at_hand(self) -> bool:
-        """Whether a message can be taken at once."""
+        """Whether `take` would return a message."""
         return not self._filling and bool(self._queue) and type(self._queue[0]) is Message
 
     def take(self) -> Message | Fetch | None:
-        """The next message, or what must be fetched first; None if there is nothing."""
+        """The next message, or the page that must be fetched first; None if there is nothing."""
         if self._filling:
             return self._fill()
         if self._queue:
@@ -133,7 +133,10 @@ class Inbox:
             self.gaps_recovered += 1
 
     def _go_back(self, number: int) -> None:
-        """Show the messages that came, and fetch missing ones up to this number only: all after it are going to be pushed."""
+        """Go on from a lower number: keep the received messages, but fetch missing ones only up to `number`.
+
+        All messages after it will be pushed by the new connection.
+        """
         if self._passed_over is not None:
             self._queue.append(self._passed_over + 1)
             self._missed.append(self._missed_lately)
@@ -148,7 +151,7 @@ class Inbox:
 
     def _begin(self, before: int, missed: int) -> Message | Fetch | None:
         if (self.position or 0) >= before - 1:
-            return self.take()  # It was to be fetched from a hub that no longer reached so far.
+            return self.take()  # The mark is below the position since the hub went back.
         self._filling = True
         self.missing = missed
         self._fetch = Fetch(self.position or 0, before)

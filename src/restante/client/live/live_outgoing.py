@@ -1,7 +1,8 @@
-"""Sends and acknowledgements of a live connection that were not answered yet.
+"""`Outgoing`: the unanswered sends and acknowledgements of a live connection.
 
-A message has its id before it is sent, so it can be sent again over the next connection, and is stored once. A `collected` has no request number; so one is under way at a time, and a
-problem that names no request is its answer, unless the problem names another sequence number.
+A message gets its id before it is sent, so it can be sent again over the next connection and is stored once. A `collected`
+has no request number, so only one is under way at a time. A problem that names no request is its answer, unless the problem
+names another sequence number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from restante.wire.problems import CODES, error_of
 
 
 class Promise(Protocol):
-    """A future, of threads or of an event loop."""
+    """A future of threads or of an event loop."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...  # noqa: ANN401 - the futures' own signature
@@ -38,11 +39,11 @@ class OutgoingItem(Generic[P]):
     promise: P
     request: int
     line: int = 0
-    """The number of the connection over which it went."""
+    """The number of the connection over which the item was last sent; 0 before."""
 
 
 class Outgoing(Generic[P]):
-    """The items under way, by the numbers of their requests."""
+    """The unanswered items, by request number."""
 
     def __init__(self) -> None:
         self._requests = count(1)
@@ -73,7 +74,7 @@ class Outgoing(Generic[P]):
         return letter
 
     def unsaid(self, line: int) -> OutgoingItem[P] | None:
-        """The first item that was not sent over this connection yet. It counts as sent from now on."""
+        """The first item that was not sent over this connection. It counts as sent from now on."""
         for letter in self._letters.values():
             if letter.line != line:
                 letter.line = line
@@ -81,11 +82,11 @@ class Outgoing(Generic[P]):
         return None
 
     def is_own(self, message: Message) -> bool:
-        """Whether a message is under way from here: sent over an earlier connection, it can come back as an echo to this one."""
+        """Whether a message is an unanswered one of ours. Sent over an earlier connection, it may come back to us as an echo."""
         return message.id is not None and message.id.lower() in self._by_id
 
     def hear(self, word: Fate | Collected | SendAccepted | Mapping[str, Any]) -> None:
-        """Settle the item that an answer of the hub is about: give its promise the result, or the error."""
+        """Settle the item that an answer of the hub concerns: give its promise the result or the error."""
         if isinstance(word, Fate):
             self._fate(word)
         elif isinstance(word, Collected):
@@ -94,7 +95,7 @@ class Outgoing(Generic[P]):
             self._problem(word)
 
     def forget(self, letter: OutgoingItem[P]) -> None:
-        """Forget an item for whose answer no caller waits any more."""
+        """Forget an item, because no caller waits for its answer any more."""
         self._letters.pop(letter.request, None)
         if self._collecting == letter.request:
             self._collecting = None
@@ -148,14 +149,14 @@ class Outgoing(Generic[P]):
             return
         if isinstance(outcome, RestanteError):
             letter.promise.set_exception(outcome)
-            # Mark the exception as seen: a caller that never calls `processed` is no defect to be logged.
+            # Mark the exception as retrieved, so that nothing is logged if the caller never calls `processed`.
             letter.promise.exception()
         else:
             letter.promise.set_result(outcome)
 
 
 def _why_lost(fate: Fate) -> RestanteError:
-    """The error that the hub names. The message may be tried again only if that error says so."""
+    """The error that the hub names, or else `Unavailable`."""
     code, _, message = (fate.reason or "").partition(": ")
     if code in CODES:
         return error_of({"code": code, "detail": message or code, "id": fate.id})

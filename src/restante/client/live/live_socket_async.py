@@ -1,7 +1,7 @@
 """Live connections over a web socket for asynchronous programs.
 
-The library takes some thirty microseconds for each frame. A hub pushes whole text frames, many in one write: these are
-cut out of what came right here, and all others are left to the library.
+The library takes about thirty microseconds for each frame. A hub pushes whole text frames, many in one write. So
+`_QuickConnection` cuts whole text frames out of the received bytes itself, and leaves all other frames to the library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from restante.wire.live_lines import LiveTaker
 _WHOLE_TEXT = 0x81
 _SHORT = 125
 _WIDE = {126: 2, 127: 8}
-"""The number of bytes of a long length, by the code that stands in place of a short length."""
+"""The number of bytes of an extended length, by the code in the short length field."""
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -75,33 +75,33 @@ class AsyncSocketLine:
                 async with asyncio.timeout(LIVE_CLOSE_SECONDS):
                     await self._connection.close()
             except TimeoutError:
-                # A hub that does not read would block the close: its frame waits after all the others.
+                # With a hub that does not read, the close frame waits after all others, so closing would block.
                 self._connection.transport.abort()
                 await self._connection.wait_closed()
 
     async def _say(self, text: str) -> None:
-        # If the connection is lost, `run` ends, and the item is sent again over the next connection.
+        # If the connection is lost, `run` ends, and the next connection sends the item again.
         with suppress(OSError, WebSocketException):
             await self._connection.send(text)
 
 
 class _QuickConnection(ClientConnection):
-    """Hands whole text frames to a taker by itself."""
+    """Hands whole text frames to a taker without the library."""
 
     _taker: LiveTaker | None = None
     _deaf = False
-    """Whether frames that come are dropped."""
+    """Whether received frames are dropped."""
     _rest = b""
-    """The beginning of a frame, or all that came before there was a taker."""
+    """The beginning of an incomplete frame, or everything received before a taker was attached."""
     _head = b""
-    """The last bytes of the answer to the handshake, so far."""
+    """The last bytes of the incomplete handshake response."""
     _by_library = True
-    """Whether all that comes is left to the library."""
+    """Whether the library handles all received bytes."""
     _parts: tuple[bytes, ...] = ()
-    """The fragments of a frame that has not come whole."""
+    """The fragments of an incomplete message."""
     _still = False
     _silent = False
-    """Whether nothing came since `keepalive` last looked."""
+    """Whether nothing has been received since `keepalive` last looked."""
     _gave_up = False
 
     def attach(self, taker: LiveTaker) -> None:
@@ -110,7 +110,7 @@ class _QuickConnection(ClientConnection):
         self._cut(rest)
 
     def detach(self) -> None:
-        """Drop all frames from now on, but keep reading."""
+        """Drop all further frames, but keep reading."""
         self._deaf = True
         self.go_on()
 
@@ -135,7 +135,7 @@ class _QuickConnection(ClientConnection):
             self._cut(self._rest + data if self._rest else data)
 
     def process_event(self, event: Event) -> None:
-        """Put frames in fragments together; all else is left to the library."""
+        """Join fragmented messages; leave all else to the library."""
         if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
             return
@@ -145,7 +145,7 @@ class _QuickConnection(ClientConnection):
             self._take(frame)
 
     async def keepalive(self) -> None:
-        """Ping the hub when nothing comes; not while reading is paused, because no answer could be read."""
+        """Ping the hub when nothing is received; not while reading is paused, because the pong could not be read."""
         asked = False
         while True:
             self._silent = True
@@ -161,7 +161,7 @@ class _QuickConnection(ClientConnection):
                 await self.ping()
 
     def _leave_to_library(self, data: bytes) -> bytes:
-        """Hand the answer to the handshake to the library. Gives the bytes after it, if that opened the connection."""
+        """Give the handshake response to the library; return the bytes after it once the connection is open."""
         end = (self._head + data).find(_HEAD_END) if self.protocol.state is State.CONNECTING else -1
         if end < 0:
             self._head = (self._head + data)[1 - len(_HEAD_END) :]
@@ -173,18 +173,18 @@ class _QuickConnection(ClientConnection):
             self._by_library = False
             return data[border:]
         if data[border:]:
-            super().data_received(data[border:])  # why it was refused
+            super().data_received(data[border:])  # The body of a refusal.
         return b""
 
     def _cut(self, data: bytes) -> None:
-        """Take whole frames, one after another; the beginning of the next is kept."""
+        """Take whole frames one after another, and keep the beginning of the next."""
         start, end = 0, len(data)
         while end - start >= 2:
             length, body = data[start + 1], start + 2
             if length > _SHORT:
                 wide = _WIDE.get(length)
                 if wide is None or (length := int.from_bytes(data[body : body + wide])) > LIVE_PUSHED_BYTES_MAX:
-                    # No frame of a hub. The library says so, and ends the connection.
+                    # No hub sends such a frame. The library reports the error, and ends the connection.
                     self._by_library, start = True, end
                     super().data_received(data[body - 2 :])
                     break

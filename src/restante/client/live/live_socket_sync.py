@@ -1,7 +1,7 @@
 """Live connections over a web socket for programs that wait.
 
-The library does not read while it writes, and a hub stops reading from a client that does not read: so both would wait
-for each other. Here a thread of its own writes, and what comes is read meanwhile.
+The library does not read while it writes, and a hub stops reading from a client that does not read, so the two could wait
+for each other. So a separate thread writes, and reading goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class SyncSocketDoor(SocketDoor):
         except (OSError, WebSocketException) as error:
             stack.close()
             raise self.refusal(error, address) from error
-        # A hub that no longer reads must not block the writer for ever. The time-out does not affect reading, which waits first.
-        with suppress(OSError):  # It may be closed already: what came before that is still to be read.
+        # A hub that no longer reads must not block the writer for ever. The timeout does not affect reading, which waits first.
+        with suppress(OSError):  # It may be closed already; what came before that must still be read.
             connection.socket.settimeout(self.terms.timeout)
         return SocketLine(connection, taker, stack)
 
@@ -51,7 +51,7 @@ class SocketLine:
         self._stack = stack
         self._left = False
         self._alive: threading.Event | None = None
-        """The answer to the last sign of life that was asked for."""
+        """The pong that answers the last ping."""
 
     def run(self) -> str:
         try:
@@ -81,20 +81,20 @@ class SocketLine:
             self._stack.close()
 
     def _next(self) -> bytes | None:
-        """The next frame; None if none came for some time."""
+        """The next frame; None if the hub was silent for some time."""
         try:
             return self._connection.recv(LIVE_SILENCE_SECONDS, decode=False)
         except TimeoutError:
             return None
 
     def _say(self, text: str) -> None:
-        # If the connection is lost, `run` ends, and the item is sent again over the next connection.
+        # If the connection is lost, `run` ends, and the next connection sends the item again.
         with suppress(OSError, WebSocketException):
             self._connection.send(text)
 
 
 class _Connection(ClientConnection):
-    """Writes in a thread of its own. What waits for it is bounded by what may be under way."""
+    """Writes in a separate thread. The bounds on unanswered items bound its queue."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - the library's own signature
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
@@ -116,8 +116,8 @@ class _Connection(ClientConnection):
         self._outbox.put(None)
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
-            # Closing the socket would not wake the writer. The class is named because a secure socket would first turn into
-            # a plain one, and then write as such.
+            # Closing the socket would not wake the writer. Call the method of the base class: that of a TLS socket would
+            # turn it into a plain socket first, to which the writer would then write unencrypted.
             with suppress(OSError):
                 socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
             writer.join()

@@ -1,4 +1,4 @@
-"""Addresses, options and frames of live connections over a web socket, for both kinds of programs."""
+"""The addresses, options and frames of live connections over a web socket, shared by both kinds of clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from restante.wire.live_lines import LiveTaker
 
 
 class SocketDoor:
-    """The way to one mailbox of a hub over the network."""
+    """The web socket route to one mailbox of a hub."""
 
     def __init__(self, terms: Terms, recipient: str, client: str | None) -> None:
         self._path = f"/v1/recipients/{segment(recipient, 'recipient')}/live"
@@ -36,7 +36,7 @@ class SocketDoor:
         return attempt > retrying.times or seconds > retrying.seconds
 
     def address(self, owner: str | None) -> HubAddress:
-        """The address to connect to. The token is not sent where it would be less safe than before."""
+        """The address to connect to. An owner without HTTPS is ignored if our own address has it, to protect the token."""
         own = self.terms.places.place_for(self._path)
         if owner is None:
             return own
@@ -51,7 +51,7 @@ class SocketDoor:
         return f"{address.socket_url}{self._path}?{query}" if query else f"{address.socket_url}{self._path}"
 
     def options(self, address: HubAddress) -> dict[str, Any]:
-        """Options for opening the web socket. Silence is noticed by other means than the library's."""
+        """Options for opening the web socket."""
         return {
             "additional_headers": address.credentials(),
             "compression": None,
@@ -61,7 +61,7 @@ class SocketDoor:
         }
 
     def refusal(self, error: Exception, address: HubAddress) -> RestanteError:
-        """The error that says why there is no connection."""
+        """The error for a connection that was not opened."""
         self.terms.places.heard(address, refused(error))
         if isinstance(error, InvalidStatus):
             response = denied(error)
@@ -76,7 +76,7 @@ class SocketDoor:
 
 
 def deliver(taker: LiveTaker, frame: bytes | bytearray | str) -> bool:
-    """Hand a frame to the taker. False: there is no room for more."""
+    """Hand a frame to the taker; return False if there is no room for more."""
     try:
         said = decode_hub_frame(frame)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""States of a live connection, when it is tried again, and its errors and reasons in words: decided without input and output."""
+"""The states of a live connection, when it is tried again, and the texts of its errors and reasons; without I/O."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ class LiveState(msgspec.Struct, frozen=True):
 
     stage: LiveStage
     reason: str | None = None
-    """Why the connection is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
+    """Why the connection is tried again or has ended; or, when connected, why it begins earlier than asked."""
     delay: float | None = None
-    """After how many seconds the connection is tried again."""
+    """Seconds until the connection is tried again."""
 
 
 class LivePatience(Protocol):
-    """The part of a door that says how long to wait."""
+    """The part of a door that decides how long to wait."""
 
     def pause(self, attempt: int) -> float: ...
     def gives_up(self, attempt: int, seconds: float) -> bool: ...
 
 
 class Course:
-    """The connections of one mailbox, one after another. Times are seconds of one clock."""
+    """The sequence of connections to one mailbox. Times are in seconds of one clock."""
 
     def __init__(self, patience: LivePatience) -> None:
         self._patience = patience
         self._attempts = 0
-        """How many attempts in a row came to nothing."""
+        """How many attempts in a row have failed."""
         self._began: float | None = None
         self._connected_at: float | None = None
         self._farewell: Disconnect | None = None
         self.connections = 0
         self.owner: str | None = None
-        """Where to connect, if the hub has named another address."""
+        """The address to connect to, if the hub has named another one."""
 
     def connecting(self, now: float) -> LiveState:
         self._attempts += 1
@@ -69,11 +69,11 @@ class Course:
         """Note the `disconnect` frame of the hub."""
         self._farewell = farewell
         if farewell.reason == "protocol_error":
-            # Sending the same again would end in the same way.
+            # Sending the same frames again would fail in the same way.
             raise InvalidRequest(f"The hub ended the live connection, for it did not understand: {_told(farewell)}.")
 
     def lost(self, reason: str, now: float) -> LiveState:
-        """The state after a connection has ended: when the next one is tried."""
+        """The state after a connection was lost, with the delay until the next one."""
         if self._connected_at is not None and now - self._connected_at >= LIVE_STEADY_SECONDS:
             self._attempts = 0
         farewell = self._farewell
@@ -85,7 +85,7 @@ class Course:
         return self._again(_told(farewell), farewell.reconnect_after)
 
     def refused(self, error: RestanteError, now: float) -> LiveState:
-        """The state after no connection came about: when the next one is tried. Raises an error that no repetition can heal."""
+        """The state after a connection was refused, with the delay until the next try. Raises an error that retrying cannot fix."""
         owner = error.details.get("owner")
         if isinstance(owner, str) and owner != self.owner:
             self.owner = owner
@@ -101,7 +101,7 @@ class Course:
         return self._patience.gives_up(self._attempts, now - self._began)
 
     def _again(self, reason: str, named: object) -> LiveState:
-        """Try again as the hub says, or after a longer pause each time."""
+        """Reconnect after the pause that the hub asks for, or else after a longer pause each time."""
         delay = self._patience.pause(max(self._attempts, 1))
         if isinstance(named, int | float) and isfinite(named) and named >= 0:
             delay = min(float(named), LIVE_RECONNECT_SECONDS_MAX)

@@ -10,26 +10,26 @@ from restante.model.publishing.message import Message
 
 
 class LiveSent(Protocol):
-    """A message that is on its way."""
+    """A message that was sent over a live connection."""
 
     id: str
 
     def processed(self) -> None:
-        """Wait until the message is durable. Raises why, if it is not going to be."""
+        """Wait until the message is durable. Raises the reason if it will not be."""
         ...
 
 
 class Live(Protocol):
-    """A mailbox, followed: each message once and in order. Use it in a `with` statement, or close it."""
+    """Follows a mailbox: shows each message once and in order. Use it in a `with` statement, or close it."""
 
     @property
     def position(self) -> int | None:
-        """The sequence number of the last message shown, or where following began; None before it is known."""
+        """The sequence number of the last message shown, or the one after which following began; None until it is known."""
         ...
 
     @property
     def gaps_recovered(self) -> int:
-        """How often messages that were not pushed were fetched from history."""
+        """How often messages that were not pushed had to be fetched from history."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Live(Protocol):
     def __next__(self) -> Message: ...
     def send(self, message: object) -> LiveSent: ...
     def collected(self, message: Message | int) -> int:
-        """Say that all messages up to this one have been taken; gives how many were collected by that."""
+        """Confirm all messages up to this one; return how many were collected by this call."""
         ...
 
     def close(self) -> None: ...

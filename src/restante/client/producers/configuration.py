@@ -1,4 +1,4 @@
-"""How a producer numbers what it publishes to a partition: what it is told at its creation, and what it shows."""
+"""How a producer numbers its messages in a partition: the configuration it is given, and the properties it shows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from restante.model.producers.producer import check_group, check_level, check_se
 
 
 class PartitionPublishingConfiguration(msgspec.Struct, frozen=True):
-    """The state that a producer begins with in a partition. What is left out is taken from the hub."""
+    """The state with which a producer begins in a partition. The hub supplies what is left out."""
 
     producer_group_id: int | None = None
-    """Without it the hub opens a new producer group."""
+    """The producer group; None lets the hub open a new one."""
     owner_level: int | None = None
-    """A higher one than before takes the group over, and fences off who had it."""
+    """The owner level. A higher one than before takes the group over, and fences off its previous owner."""
     starting_sequence_number: int | None = None
-    """The last number that was published: numbering goes on after it."""
+    """The last published number; numbering continues after it."""
 
     def __post_init__(self) -> None:
         if self.producer_group_id is not None:
@@ -30,7 +30,7 @@ class PartitionPublishingConfiguration(msgspec.Struct, frozen=True):
 
 
 class PartitionPublishingProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """How a producer stands in a partition."""
+    """The state of a producer in a partition."""
 
     partition: int
     is_idempotent_publishing_enabled: bool
@@ -57,7 +57,7 @@ def checked_configuration(given: object, *, enabled: bool) -> dict[int, Partitio
 
 
 def _partition(given: object) -> int:
-    """A partition, or its number as text: azure-eventhub names partitions so, and so does JSON."""
+    """A partition number, also given as text, because azure-eventhub and JSON keys name partitions by texts."""
     number = int(given) if isinstance(given, str) and given.isascii() and given.isdecimal() else given
     check_partition(number)
     assert isinstance(number, int)
@@ -65,7 +65,7 @@ def _partition(given: object) -> int:
 
 
 def _configuration(partition: int, given: object) -> PartitionPublishingConfiguration:
-    """The configuration as it is, or made of a plain dict."""
+    """The configuration itself, or one made from a plain dict."""
     if isinstance(given, PartitionPublishingConfiguration):
         return given
     if not isinstance(given, Mapping):

@@ -1,7 +1,7 @@
-"""A lane: how a producer numbers what it publishes to one partition, and what it knows of what became of it.
+"""`Lane`: the numbering of one partition by a producer, and the parcels whose outcome it does not know.
 
-A parcel gets the next number when it is sent. From then on it is *unresolved*, until an answer says what became of it:
-stored, and the lane goes on after it; or refused, and its numbers are free again. When no answer comes, it stays
+A parcel gets the next number when it is sent. From then on it is *unresolved*, until an answer says whether it was stored,
+in which case the lane goes on after it, or refused, in which case its numbers are free again. Without an answer it stays
 unresolved, and keeps its numbers.
 """
 
@@ -19,7 +19,7 @@ from restante.model.producers.producer import ProducerNumbers, next_number
 
 
 class Lane:
-    """The numbering of one partition. The carrier that leads its dialogues sees to it that there is one at a time."""
+    """The numbering of one partition. The producer's carrier runs only one dialogue of a lane at a time."""
 
     def __init__(self, partition: int, configuration: PartitionPublishingConfiguration) -> None:
         self.partition = partition
@@ -27,17 +27,17 @@ class Lane:
         self.level = configuration.owner_level
         self.last = configuration.starting_sequence_number
         self.agreed = False
-        """Whether `last` is what the hub said."""
+        """Whether the hub has confirmed `last`."""
         self.unresolved: list[Parcel] = []
         self.unheard: deque[Parcel] = deque(maxlen=UNRESOLVED_PARCELS_MAX)
-        """Found to be stored after their senders had been left without an answer."""
+        """Parcels found to be stored after their senders had got no answer."""
         self.fenced: ProducerDisconnected | None = None
         self.stale: LinkRefused | None = None
-        """The configured number is not the hub's last: only a repetition of what the hub has last is taken."""
+        """The refusal of the configured number, which is not the hub's last: only a repetition of the hub's last is taken."""
 
     @property
     def configuration(self) -> PartitionPublishingConfiguration:
-        """The configuration that a later producer goes on with."""
+        """The configuration with which a later producer can go on."""
         return PartitionPublishingConfiguration(self.group, self.level, self.last)
 
     @property
@@ -51,12 +51,12 @@ class Lane:
         )
 
     def parcel_of(self, sent: object, batch: str | None = None) -> Parcel | None:
-        """The parcel whose sender was left without an answer, if these are its very messages once more, of its batch."""
+        """The parcel of these very messages and this batch whose sender got no answer; None if there is none."""
         left = (parcel for parcel in chain(self.unresolved, self.unheard) if parcel.batch == batch)
         return next((parcel for parcel in left if parcel.holds(sent)), None)
 
     def admit(self, parcel: Parcel) -> None:
-        """Take a parcel that has numbers from elsewhere: they hold, if they are of this group and level."""
+        """Accept a parcel that was numbered elsewhere. It must be of this group, and keeps its numbers only at this level."""
         numbers = parcel.numbers
         if numbers is None:
             return
@@ -70,22 +70,22 @@ class Lane:
         if self.level is None:
             self.level = numbers.owner_level
         if numbers.owner_level != self.level:
-            # Its ids keep it from being stored twice.
+            # Its ids prevent it from being stored twice.
             parcel.clear_numbers()
 
     def begin(self, parcel: Parcel) -> ProducerNumbers:
-        """Give a parcel its numbers, the next ones if it has none; it is unresolved from now on."""
+        """The numbers of a parcel, which gets the next ones if it has none, and is unresolved from now on."""
         if parcel.numbers is None:
             assert self.agreed, "only an agreed number is given to a parcel"
             assert self.group is not None, "the hub named the group"
             assert self.level is not None, "the hub named the level"
             number = next_number(self.last)
-            # Only after a crash may a parcel be known by what it says: two others that say the same are two.
+            # Only after a crash may a parcel be recognised by its content; otherwise equal parcels are different ones.
             anew = self.stale is not None and parcel.ids_made
             own = ProducerNumbers(group=self.group, owner_level=self.level, published_sequence=number, made_anew=anew)
             parcel.give_numbers(own)
         if parcel not in self.unresolved:
-            # One that is forgotten keeps its numbers, and can still be sent again.
+            # A parcel that is forgotten here keeps its numbers, and can still be sent again.
             del self.unresolved[: max(len(self.unresolved) - UNRESOLVED_PARCELS_MAX + 1, 0)]
             self.unresolved.append(parcel)
         numbers = parcel.numbers
@@ -93,7 +93,7 @@ class Lane:
         return numbers
 
     def stored(self, parcel: Parcel, receipt: Receipt, *, heard: bool = True) -> None:
-        """The parcel was stored, so others with the same first number were not, and never will be."""
+        """Note that a parcel was stored, so others with the same first number were not, and never will be."""
         if len(self.unresolved) == 1:
             assert self.unresolved[0] is parcel, "what is stored was sent"
             self.unresolved.clear()
@@ -111,23 +111,23 @@ class Lane:
         self.unresolved = [other for other in self.unresolved if other is not parcel and other.numbers is not None]
 
     def refused(self, parcel: Parcel) -> None:
-        """The parcel was not stored."""
+        """Note that a parcel was not stored."""
         parcel.clear_numbers()
         self.unresolved = [other for other in self.unresolved if other is not parcel]
 
     def agree(self, last: int | None) -> None:
-        """The hub said its last number. What neither ended there nor comes next will not be accepted any more."""
+        """Note the hub's last number. Of the unresolved parcels, only those that come next may still be accepted."""
         self.last, self.agreed, self.stale = last, True, None
         self.unresolved = [parcel for parcel in self.unresolved if parcel.first == next_number(last)]
 
     def disagree(self) -> None:
-        """The hub has other numbers than the lane, and nobody knows why: the next send asks it first."""
+        """Note that the hub has other numbers than the lane. The next send asks the hub first."""
         self.agreed = False
         if self.stale is None:
             self.last = None
 
     def overtaken(self, parcel: Parcel, error: RestanteError) -> bool:
-        """Whether a parcel was refused because an unresolved one, under the same numbers, has come through meanwhile."""
+        """Whether a parcel was refused because an unresolved one with the same numbers was stored meanwhile."""
         expected = error.details.get("expected")
         return isinstance(error, InvalidClientState) and any(
             other is not parcel and other.first == parcel.first and next_number(other.end) == expected

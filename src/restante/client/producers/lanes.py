@@ -1,4 +1,4 @@
-"""The parts that both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
+"""The parts that both producer clients share: their lanes, their retrying, and the checks before anything is sent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RETRY_BACKOFF_MAX = _RETRYING.longest_pause
 RETRY_SECONDS = _RETRYING.seconds
 
 ONE_ATTEMPT = Retrying(times=0)
-"""The retrying of the links below: a producer counts the attempts itself."""
+"""The retrying of the links below a producer, which counts attempts itself."""
 
 
 def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: float) -> Retrying:
-    """The patience of a producer, by its own names."""
+    """The `Retrying` for the arguments of a producer."""
     try:
         return Retrying(times=retry_total, seconds=seconds, first_pause=factor, longest_pause=maximum)
     except InvalidRequest as error:
@@ -58,7 +58,7 @@ Configurations = Mapping[int, Configuration] | Mapping[str, Configuration]
 
 
 class Lanes:
-    """The partitions of one producer. Whether they are numbered is settled when it is made."""
+    """The lanes of one producer, by partition. `enabled` says whether it numbers at all."""
 
     def __init__(self, *, enabled: bool, configurations: Configurations | None, retrying: Retrying) -> None:
         if not isinstance(enabled, bool):
@@ -70,7 +70,7 @@ class Lanes:
         self._lanes = {partition: Lane(partition, own) for partition, own in given.items()}
 
     def lane(self, partition: int | None) -> Lane:
-        """The lane of a partition, which there must be."""
+        """The lane of a partition, created on first use. Raises if no partition is given."""
         if partition is None:
             raise InvalidOperation(
                 "Numbered publishing needs a partition: partition=…. `hub.partition_of(recipient)` says which."
@@ -100,11 +100,11 @@ class Lanes:
             )
 
     def unnumbered(self, partition: int) -> PartitionPublishingProperties:
-        """How a partition stands that is not numbered."""
+        """The properties of a partition for a producer that does not number."""
         check_partition(partition)
         return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """The states of the lanes that have a group: the other lanes would begin from the start."""
+        """The configurations of the lanes that have a group; the others have nothing to go on from."""
         lanes = list(self._lanes.items())
         return {partition: lane.configuration for partition, lane in lanes if lane.group is not None}

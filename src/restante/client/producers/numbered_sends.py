@@ -1,12 +1,12 @@
-"""Dialogues of a producer that publishes a parcel in its lane: without input and output. What must stay true:
+"""The dialogues by which a producer publishes a parcel in its lane, without I/O. What must stay true:
 
-- The same parcel is sent again under the same numbers. The hub stores it, or knows it.
-- Before anything else is numbered, lane and hub agree again: the hub's last number is read. If an unresolved parcel ends
-  there, it is repeated, which the hub answers without storing it again: so it is known for sure which one was stored.
-- An attempt may still be on its way while they agree. If it arrives before the new parcel, the new one is refused, they
-  agree once more, and it is numbered afresh. If it arrives later, the hub refuses it.
+- The same parcel is sent again under the same numbers. The hub then stores it, or recognises it.
+- Before another parcel is numbered, lane and hub agree: the lane reads the hub's last number. If an unresolved parcel ends
+  there, it is repeated, which the hub answers without storing it again; so it is certain which parcel was stored.
+- An earlier attempt may still be on its way meanwhile. If it arrives before the new parcel, the hub refuses the new one;
+  lane and hub agree once more, and the parcel is renumbered. If it arrives later, the hub refuses the earlier attempt.
 
-So different messages never meet under the same numbers unless the hub is there to tell them apart.
+So if different parcels ever get the same numbers, the hub stores only one of them, and the lane learns which.
 """
 
 from __future__ import annotations
@@ -53,21 +53,20 @@ NOTHING_SENT = Receipt(accepted=0, duplicates=0, partitions=())
 
 
 class Prepare(msgspec.Struct, frozen=True):
-    """Ids for the parcel's messages, and what is sent of them, once for all attempts. The reply is that, or an error."""
+    """Gives the parcel's messages ids, and encodes them once for all attempts. The reply is the encoded publish or an error."""
 
     parcel: Parcel
 
 
-# The reply to a publish, one attempt at what was prepared, is a `Receipt` or an error; to a pause, whether to give up, for
-# the producer is being closed.
+# A `Publish` is one attempt; its reply is a `Receipt` or an error. The reply to a `Pause` is whether the producer is closing.
 ProducerStep: TypeAlias = OpenLink | ReadProducer | Prepare | Publish | Pause | LongWork
 Producing: TypeAlias = Generator[ProducerStep, Any, T]
-"""Yields a step and is sent the reply. Closing it between the two leaves the parcel unresolved, as it should be."""
+"""A dialogue: yields steps and is sent their replies. If it is closed in between, its parcel rightly stays unresolved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendPatience:
-    """How often and how long a producer tries; time and chance come from outside."""
+    """How often and how long a producer tries, with a clock and a source of randomness."""
 
     retrying: Retrying
     clock: Callable[[], float]
@@ -75,14 +74,14 @@ class SendPatience:
     tell: Callable[[str], None] = warn
 
     def pause(self, attempt: int, error: RestanteError) -> float:
-        """The pause before the next attempt: as the hub says, or longer each time."""
+        """The pause before the next attempt: longer each time, and at least as long as the hub asks."""
         own = self.retrying.pause(attempt, self.chance())
         named = error.details.get("retry_after")
         return max(own, float(named)) if isinstance(named, int | float) else own
 
 
 def send(lane: Lane, parcel: Parcel, patience: SendPatience) -> Producing[Receipt]:
-    """Publish a parcel under numbers; raises why it was refused, or `OutcomeUnknown`."""
+    """Publish a parcel under numbers. Raises the refusal, or `OutcomeUnknown`."""
     unheard = parcel.take_unheard()
     if unheard is not None:
         lane.unheard = deque((other for other in lane.unheard if other is not parcel), UNRESOLVED_PARCELS_MAX)
@@ -104,7 +103,7 @@ def send(lane: Lane, parcel: Parcel, patience: SendPatience) -> Producing[Receip
 
 
 def send_sent(lane: Lane, sent: object, patience: SendPatience, batch: str | None = None) -> Producing[Receipt]:
-    """Publish what a caller sends at once: a message, some messages, or columns."""
+    """Publish what a caller sends in one call: a message, some messages, or columns."""
     parcel = lane.parcel_of(sent, batch) if lane.unresolved or lane.unheard else None
     if parcel is None:
         parcel = yield from _gathered(sent, lane.partition, batch)
@@ -133,7 +132,7 @@ def send_plainly(parcel: Parcel, patience: SendPatience) -> Producing[Receipt]:
 
 
 def describing(lane: Lane, patience: SendPatience) -> Producing[PartitionPublishingProperties]:
-    """How the lane stands; read from the hub if it has not been yet."""
+    """The properties of the lane, read from the hub first if the two do not agree yet."""
     check_open(lane)
     if not lane.agreed:
         yield from agreeing(lane, patience)
@@ -141,10 +140,10 @@ def describing(lane: Lane, patience: SendPatience) -> Producing[PartitionPublish
 
 
 def agreeing(lane: Lane, patience: SendPatience, parcel: Parcel | None = None) -> Producing[None]:
-    """Make lane and hub agree on the last number, unless they do, before this parcel is numbered."""
+    """Make lane and hub agree on the last number, unless they do already, before `parcel` is numbered."""
     if lane.unresolved:
         yield from _resolving(lane, patience)
-        # What was resolved just now may hold some of its messages.
+        # A parcel that was just resolved may have some of the same messages, which are then published already.
         if parcel is not None:
             parcel.check_messages()
     elif not lane.agreed:
@@ -159,10 +158,10 @@ def agreeing(lane: Lane, patience: SendPatience, parcel: Parcel | None = None) -
 
 
 def _go_on_stale(lane: Lane, refusal: LinkRefused, parcel: Parcel | None) -> None:
-    """The hub has gone on after the state was saved that the lane begins with.
+    """Go on although the hub has stored more since the state was saved with which the lane begins.
 
-    If the program sends again what it had sent then, it gets the same numbers, and the hub knows it. Anything else is
-    refused by the hub, and the caller hears of the link.
+    If the program now repeats what it sent then, the parcel gets the same numbers, and the hub recognises it. The hub refuses
+    anything else, and the caller gets the refusal of the link.
     """
     ends = None if parcel is None or lane.level is None else following(next_number(lane.last), len(parcel) - 1)
     if ends is None or ends != refusal.details.get("expected"):
@@ -171,13 +170,13 @@ def _go_on_stale(lane: Lane, refusal: LinkRefused, parcel: Parcel | None) -> Non
 
 
 def check_open(lane: Lane) -> None:
-    """A lane that was fenced off once is of no use any more."""
+    """Raise if the lane has been fenced off, which is final."""
     if lane.fenced is not None:
         raise ProducerDisconnected(lane.fenced.message, **lane.fenced.details)
 
 
 def _gathered(sent: object, partition: int | None, batch: str | None) -> Producing[Parcel]:
-    """A parcel of what a caller sends. Columns may have to be read from somewhere first."""
+    """A parcel of what a caller sends. Reading columns from a reader may take long."""
     if isinstance(sent, Message | list | tuple | pa.Table):
         return Parcel.of(sent, partition, batch)
     parcel = _welcome((yield LongWork(partial(Parcel.of, sent, partition, batch))))
@@ -186,7 +185,7 @@ def _gathered(sent: object, partition: int | None, batch: str | None) -> Produci
 
 
 _NOT_STORED = (InvalidClientState, InvalidRequest, FaultyMessages)
-"""Answers to a repetition of what is not stored. Somebody may have changed its messages, so that they are not even right."""
+"""Answers to a repetition that say that the parcel is not stored. Its messages may have been changed since, and be invalid."""
 
 
 class _Overtaken(Exception):
@@ -196,8 +195,8 @@ class _Overtaken(Exception):
 def _delivered(
     lane: Lane, parcel: Parcel, prepared: Few | Many | EncodedPublish, patience: SendPatience, *, anew: bool = False
 ) -> Producing[Receipt]:
-    """Attempts under the same numbers, until one is answered. With `anew` it may be numbered afresh, if overtaken."""
-    # What has numbers already was sent before: whatever this call does, that attempt may have been carried out.
+    """Attempt a publish under the same numbers until one is answered. With `anew`, raises `_Overtaken` for renumbering."""
+    # A parcel with numbers was sent before, and that attempt may have been carried out, whatever becomes of this one.
     sent_before = parcel.numbers is not None
     numbers = lane.begin(parcel)
     reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers, parcel.batch))
@@ -212,11 +211,11 @@ def _delivered(
 
 
 def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: bool) -> RestanteError:
-    """The error that the caller is told, when the parcel stands as the answers leave it."""
+    """The error for the caller. Updates the lane and the parcel by it."""
     if isinstance(error, ProducerDisconnected):
         lane.fenced = error
     if not maybe_done or isinstance(error, InvalidClientState):
-        # Its numbers are of no use any more. Should an earlier attempt have been stored and passed, its ids tell.
+        # Its numbers are useless now. If an earlier attempt was stored after all, the hub recognises the ids.
         lane.refused(parcel)
         if isinstance(error, InvalidClientState):
             lane.disagree()
@@ -227,7 +226,7 @@ def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: boo
 
 
 def _passed(error: InvalidClientState) -> InvalidClientState:
-    """The error for a parcel whose earlier attempt may have been stored before other parcels were: its numbers no longer tell."""
+    """The error for a parcel whose earlier attempt may have been stored, and that numbers can no longer identify."""
     return InvalidClientState(
         "The hub has gone on past the numbers of this parcel, which may have been stored before. Send it again: it gets "
         f"new numbers, and what is stored already is known by its ids. {error.message}",
@@ -236,10 +235,10 @@ def _passed(error: InvalidClientState) -> InvalidClientState:
 
 
 def _resolving(lane: Lane, patience: SendPatience) -> Producing[None]:
-    """Read the hub's last number, and find out which of the unresolved parcels it belongs to."""
+    """Read the hub's last number, and find out which unresolved parcel ends with it."""
     last = yield from _read_last(lane, patience)
     for parcel in [other for other in lane.unresolved if other.end == last]:
-        # The hub is past its numbers: the repetition is known, or refused, and never stored.
+        # The hub is past the parcel's numbers, so it recognises or refuses the repetition, and never stores it.
         reply = yield Prepare(parcel)
         if not isinstance(reply, RestanteError):
             again = Publish(_prepared(reply), lane.partition, parcel.numbers, parcel.batch)
@@ -262,12 +261,12 @@ def _read_last(lane: Lane, patience: SendPatience) -> Producing[int | None]:
     if state.owner_level > lane.level:
         lane.fenced = disconnected(lane.group, received=lane.level, current=state.owner_level)
         raise lane.fenced
-    # A level that the hub has not seen yet starts anew.
+    # At a level that the hub has not seen, numbering starts from the beginning.
     return state.last_published_sequence_number if state.owner_level == lane.level else None
 
 
 def _asked(lane: Lane, patience: SendPatience, step: ProducerStep, *welcome: type[RestanteError]) -> Producing[object]:
-    """An answer that the parcel in hand does not depend on: it has not been sent, whatever comes."""
+    """The answer to a question that precedes the parcel. The parcel has not been sent, so no error leaves it in doubt."""
     reply, _ = yield from _tried(patience, step)
     if not isinstance(reply, RestanteError) or isinstance(reply, welcome):
         return reply
@@ -279,7 +278,7 @@ def _asked(lane: Lane, patience: SendPatience, step: ProducerStep, *welcome: typ
 
 
 def _tried(patience: SendPatience, step: ProducerStep) -> Producing[tuple[object, bool]]:
-    """The last reply of as many attempts as patience allows, and whether one of them may have been carried out."""
+    """The last reply within `patience`, and whether one of the attempts may have been carried out."""
     began, maybe_done = patience.clock(), False
     for attempt in count(1):
         reply = yield step

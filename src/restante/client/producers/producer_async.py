@@ -1,4 +1,4 @@
-"""`ProducerClient` for asynchronous programs: parcels, numbered so that they may be sent again."""
+"""`ProducerClient` for asynchronous programs publishes parcels, numbered so that sending them again is safe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from restante.model.mailboxes.answers import Receipt
 class ProducerClient(AsyncProducerCarrier):
     """Publishes parcels. Calls may come from any task of one event loop; use it in an `async with` statement, or close it."""
 
-    def __init__(  # noqa: PLR0913 - all that a producer may be told
+    def __init__(  # noqa: PLR0913 - an argument for each option
         self,
         hub: Hub | str,
         *,
@@ -37,10 +37,10 @@ class ProducerClient(AsyncProducerCarrier):
         retry_backoff_max: float = lanes.RETRY_BACKOFF_MAX,
         retry_seconds: float = lanes.RETRY_SECONDS,
     ) -> None:
-        """`hub` is an open hub, in process or connected, or the address of one; then `token` opens its door.
+        """`hub` is an open hub, in process or connected, or an address; `token` goes with an address.
 
-        A send without an answer is tried again `retry_total` times, after `retry_backoff_factor` seconds, then twice as
-        long each time up to `retry_backoff_max`, but not after `retry_seconds`. Over a network, `pipelined` sends
+        A send without an answer is tried again up to `retry_total` times, after `retry_backoff_factor` seconds, then twice
+        as long each time up to `retry_backoff_max`, but not after `retry_seconds`. Over a network, `pipelined` sends
         parcels for different partitions over one web socket.
         """
         retrying = lanes.retrying_of(
@@ -82,7 +82,7 @@ class ProducerClient(AsyncProducerCarrier):
         max_size_in_bytes: int | None = None,
         batch: BatchName | None = None,
     ) -> Parcel:
-        """An empty parcel for a partition. Its messages become items of the batch, if one is named.
+        """Create an empty parcel for a partition. If a batch is named, the messages become its items.
 
         ```python
         parcel = producer.create_parcel(partition=0)
@@ -92,7 +92,7 @@ class ProducerClient(AsyncProducerCarrier):
         return self._lanes.create_parcel(partition, max_size_in_bytes, batch)
 
     async def send_parcel(self, parcel: Parcel) -> Receipt:
-        """Store a parcel: all of it, or nothing.
+        """Publish a parcel: the hub stores all of it, or nothing.
 
         ```python
         receipt = await producer.send_parcel(parcel)
@@ -110,7 +110,7 @@ class ProducerClient(AsyncProducerCarrier):
     async def send_messages(
         self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
     ) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+        """Publish a message, a sequence of them, or an Arrow table or frame: the hub stores all of it, or nothing.
 
         ```python
         receipt = await producer.send_messages({"recipient": "alice", "text": "hello"}, partition=partition)
@@ -127,7 +127,7 @@ class ProducerClient(AsyncProducerCarrier):
             return await self._lead(numbered_sends.send_sent(lane, messages, self._lanes.patience, batch_id))
 
     async def get_partition_publishing_properties(self, partition: int) -> PartitionPublishingProperties:
-        """How this producer stands in a partition; read from the hub when first asked.
+        """The state of this producer in a partition. The first call reads it from the hub.
 
         ```python
         properties = await producer.get_partition_publishing_properties(0)
@@ -152,7 +152,7 @@ class ProducerClient(AsyncProducerCarrier):
         return len(await self._hub_link.call(ListPartitions()))
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """The state that a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub.
+        """The state that a later producer needs to go on, as its `partition_config`. This does not call the hub.
 
         ```python
         saved = producer.state()
@@ -161,7 +161,7 @@ class ProducerClient(AsyncProducerCarrier):
         return self._lanes.state()
 
     async def close(self) -> None:
-        """Let sends that are under way end, and refuse all others.
+        """Wait for the sends that are under way, and refuse all others.
 
         ```python
         await producer.close()

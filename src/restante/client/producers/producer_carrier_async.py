@@ -1,4 +1,4 @@
-"""Carrying out the dialogues of a producer, for asynchronous programs: one at a time in each partition."""
+"""Carrying out the dialogues of a producer, for asynchronous programs: one at a time for each partition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class AsyncProducerCarrier:
-    """Carries out what is said for each partition in the order of the calls."""
+    """Carries out the dialogues for each partition in the order of the calls."""
 
     _link: AsyncLink
-    """The link to the hub, over which nothing is tried twice by itself."""
+    """The link to the hub, which does not retry."""
     _frames: Any
-    """Where parcels go one after another, if they do."""
+    """The publish socket of a pipelined producer, or None."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -34,19 +34,19 @@ class AsyncProducerCarrier:
         self._encode: Callable[[Few | Many], Few | Many | EncodedPublish] = _unchanged
 
     async def _end(self) -> None:
-        """Let what is under way end."""
+        """Wait for the dialogues under way."""
         self._closing.set()
         for turn in list(self._turns.values()):
             async with turn:
                 pass
 
     def _turn(self, partition: int) -> asyncio.Lock:
-        """The turn of a partition: calls get it in their order."""
+        """The lock of a partition. Calls get it in their order."""
         found = self._turns.get(partition)
         return found if found is not None else self._turns.setdefault(partition, asyncio.Lock())
 
     async def _lead(self, dialogue: Producing[T]) -> T:
-        """Carry a dialogue out. If it ends before its time, it is told, for a parcel may be on its way."""
+        """Carry out a dialogue. If this is interrupted, the dialogue is closed, which leaves its parcel unresolved."""
         reply: Any = None
         try:
             self._lanes.check_open()
@@ -64,7 +64,7 @@ class AsyncProducerCarrier:
             dialogue.close()
 
     async def _perform(self, step: ProducerStep) -> object:
-        """The usual steps first: every message comes by here."""
+        """Carry out a step. The most frequent steps come first."""
         if isinstance(step, Publish):
             link = self._link if self._frames is None or step.partition is None else self._frames
             return await link.call(step)
@@ -75,7 +75,7 @@ class AsyncProducerCarrier:
         return await (self._pause(step.seconds) if isinstance(step, Pause) else asyncio.to_thread(step.function))
 
     async def _pause(self, seconds: float) -> bool:
-        """Whether the producer is being closed meanwhile."""
+        """Pause; return whether the producer is being closed."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._closing.wait()
@@ -83,18 +83,20 @@ class AsyncProducerCarrier:
             return False
 
     async def _prepare(self, parcel: Parcel) -> object:
-        """Many messages are given ids and encoded in a thread, while the event loop goes on."""
+        """Prepare a parcel. Many messages get their ids and are encoded in a thread, so that the event loop goes on."""
         if isinstance(parcel.sent, Few):
             return self._prepared(parcel)
         preparing = asyncio.ensure_future(asyncio.to_thread(self._prepared, parcel))
         try:
             return await asyncio.shield(preparing)
         except asyncio.CancelledError:
-            # The thread goes on with the parcel, so it is held until then.
+            # The thread is still using the parcel, so hold it until the thread has ended.
             await asyncio.wait((preparing,))
             raise
         finally:
-            del preparing  # An error holds this frame: with the task, which holds the error, all would be kept.
+            del (
+                preparing
+            )  # The error's traceback holds this frame, and the task holds the error: this breaks the cycle.
 
     def _prepared(self, parcel: Parcel) -> object:
         parcel.identify(copied=not self._lanes.enabled)
@@ -102,5 +104,5 @@ class AsyncProducerCarrier:
 
 
 def _unchanged(sent: Few | Many) -> Few | Many:
-    """A hub in this process takes messages and columns as they are."""
+    """Messages and columns as they are, for a hub in this process."""
     return sent

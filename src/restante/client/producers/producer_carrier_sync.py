@@ -1,4 +1,4 @@
-"""Carrying out the dialogues of a producer, for programs that wait: one at a time in each partition."""
+"""Carrying out the dialogues of a producer, for programs that wait: one at a time for each partition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class ProducerCarrier:
-    """Carries out what is said for each partition in the order of the calls."""
+    """Carries out the dialogues for each partition in the order of the calls."""
 
     _link: Link
-    """The link to the hub, over which nothing is tried twice by itself."""
+    """The link to the hub, which does not retry."""
     _frames: Any
-    """Where parcels go one after another, if they do."""
+    """The publish socket of a pipelined producer, or None."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -34,7 +34,7 @@ class ProducerCarrier:
         self._encode: Callable[[Few | Many], Few | Many | EncodedPublish] = _unchanged
 
     def _end(self) -> None:
-        """Let what is under way end."""
+        """Wait for the dialogues under way."""
         self._closing.set()
         for turn in list(self._turns.values()):
             with turn:
@@ -45,7 +45,7 @@ class ProducerCarrier:
         return found if found is not None else self._turns.setdefault(partition, WaitingLine())
 
     def _lead(self, dialogue: Producing[T]) -> T:
-        """Carry a dialogue out. If it ends before its time, it is told, for a parcel may be on its way."""
+        """Carry out a dialogue. If this is interrupted, the dialogue is closed, which leaves its parcel unresolved."""
         reply: Any = None
         try:
             self._lanes.check_open()
@@ -58,7 +58,7 @@ class ProducerCarrier:
             dialogue.close()
 
     def _perform(self, step: ProducerStep) -> object:
-        """The usual steps first: every message comes by here."""
+        """Carry out a step. The most frequent steps come first."""
         try:
             if isinstance(step, Publish):
                 link = self._link if self._frames is None or step.partition is None else self._frames
@@ -74,5 +74,5 @@ class ProducerCarrier:
 
 
 def _unchanged(sent: Few | Many) -> Few | Many:
-    """A hub in this process takes messages and columns as they are."""
+    """Messages and columns as they are, for a hub in this process."""
     return sent

@@ -1,5 +1,5 @@
 # Generated from `producer_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""`ProducerClient` for programs that wait: parcels, numbered so that they may be sent again."""
+"""`ProducerClient` for programs that wait publishes parcels, numbered so that sending them again is safe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from restante.model.mailboxes.answers import Receipt
 class ProducerClient(ProducerCarrier):
     """Publishes parcels. Calls may come from any thread; use it in a `with` statement, or close it."""
 
-    def __init__(  # noqa: PLR0913 - all that a producer may be told
+    def __init__(  # noqa: PLR0913 - an argument for each option
         self,
         hub: Hub | str,
         *,
@@ -38,10 +38,10 @@ class ProducerClient(ProducerCarrier):
         retry_backoff_max: float = lanes.RETRY_BACKOFF_MAX,
         retry_seconds: float = lanes.RETRY_SECONDS,
     ) -> None:
-        """`hub` is an open hub, in process or connected, or the address of one; then `token` opens its door.
+        """`hub` is an open hub, in process or connected, or an address; `token` goes with an address.
 
-        A send without an answer is tried again `retry_total` times, after `retry_backoff_factor` seconds, then twice as
-        long each time up to `retry_backoff_max`, but not after `retry_seconds`. Over a network, `pipelined` sends
+        A send without an answer is tried again up to `retry_total` times, after `retry_backoff_factor` seconds, then twice
+        as long each time up to `retry_backoff_max`, but not after `retry_seconds`. Over a network, `pipelined` sends
         parcels for different partitions over one web socket.
         """
         retrying = lanes.retrying_of(
@@ -81,7 +81,7 @@ class ProducerClient(ProducerCarrier):
         max_size_in_bytes: int | None = None,
         batch: BatchName | None = None,
     ) -> Parcel:
-        """An empty parcel for a partition. Its messages become items of the batch, if one is named.
+        """Create an empty parcel for a partition. If a batch is named, the messages become its items.
 
         ```python
         parcel = producer.create_parcel(partition=0)
@@ -91,7 +91,7 @@ class ProducerClient(ProducerCarrier):
         return self._lanes.create_parcel(partition, max_size_in_bytes, batch)
 
     def send_parcel(self, parcel: Parcel) -> Receipt:
-        """Store a parcel: all of it, or nothing.
+        """Publish a parcel: the hub stores all of it, or nothing.
 
         ```python
         receipt = producer.send_parcel(parcel)
@@ -109,7 +109,7 @@ class ProducerClient(ProducerCarrier):
     def send_messages(
         self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
     ) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+        """Publish a message, a sequence of them, or an Arrow table or frame: the hub stores all of it, or nothing.
 
         ```python
         receipt = producer.send_messages({"recipient": "alice", "text": "hello"}, partition=partition)
@@ -124,7 +124,7 @@ class ProducerClient(ProducerCarrier):
             return self._lead(numbered_sends.send_sent(lane, messages, self._lanes.patience, batch_id))
 
     def get_partition_publishing_properties(self, partition: int) -> PartitionPublishingProperties:
-        """How this producer stands in a partition; read from the hub when first asked.
+        """The state of this producer in a partition. The first call reads it from the hub.
 
         ```python
         properties = producer.get_partition_publishing_properties(0)
@@ -149,7 +149,7 @@ class ProducerClient(ProducerCarrier):
         return len(self._hub_link.call(ListPartitions()))
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """The state that a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub.
+        """The state that a later producer needs to go on, as its `partition_config`. This does not call the hub.
 
         ```python
         saved = producer.state()
@@ -158,7 +158,7 @@ class ProducerClient(ProducerCarrier):
         return self._lanes.state()
 
     def close(self) -> None:
-        """Let sends that are under way end, and refuse all others.
+        """Wait for the sends that are under way, and refuse all others.
 
         ```python
         producer.close()

@@ -1,13 +1,14 @@
-"""Single messages gathered into parcels, without input and output: what waits where, what goes next, which callback hears what.
+"""`Buffering` gathers single messages into parcels, without I/O: what waits, what goes next, and what callbacks are told.
 
-Each partition has a tray. Messages are put on its open stack; a stack that is full waits in line, and another is begun. A
-tray is due when a stack waits in line, when its oldest message has waited long enough, when a caller flushes or waits for
-room, or when all it holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages
+Each partition has a tray. Messages are put on its open stack. A full stack waits in line, and another is begun. A tray is
+due when a stack waits in line, when its oldest message has waited long enough, when a caller flushes or waits for room, or
+when all its messages are to fail. Due trays take turns, and only one stack of a tray is under way at a time. So the messages
 of a partition, and thus of a recipient, are stored in the order in which they were put in.
 
-What must stay true: `messages` and `size` count what takes room, from `put` until the outcome is known. A tray's
-`settled` counts messages whose outcome has been told too, those of a stack only when all of them are: so it is a place
-in the order of the tray. All stacks wait equally long, so a plain queue keeps their deadlines sorted.
+What must stay true: `messages` and `size` count the messages that take room, from `_put` until their outcome is known. A
+tray's `settled` counts messages whose outcome callbacks have been told. Messages of a stack are added only when all of them
+have been told, so `settled` marks a position in the tray's order. All stacks wait equally long, so the queue of deadlines
+is sorted.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from restante.model.publishing.refusals import refusal
 
 
 class Tray(SendQueue["Stack"]):
-    """The messages of one partition. Full stacks, and what is left of refused ones, wait; they come before the open one."""
+    """The messages of one partition. Full stacks, and the rest of partly refused ones, wait; they go before the open one."""
 
     __slots__ = ("busy", "fenced", "open", "opened", "overdue", "partition", "queued")
 
@@ -39,34 +40,34 @@ class Tray(SendQueue["Stack"]):
         self.partition = partition
         self.open: Stack | None = None
         self.opened = 0
-        """How many stacks were begun."""
+        """How many stacks have been begun."""
         self.overdue = False
-        """The open stack has waited long enough."""
+        """Whether the open stack has waited long enough."""
         self.busy = False
-        """A stack is under way."""
+        """Whether a stack is under way."""
         self.queued = False
-        """The tray has its place among those that are due."""
+        """Whether the tray is in `Buffering.due`."""
         self.fenced: ProducerDisconnected | None = None
-        """Another producer has taken over: nothing can be sent any more."""
+        """Set when another producer has taken over, so that nothing can be sent any more."""
 
 
 class Stack(msgspec.Struct, eq=False):
-    """Messages that go together, and what is known of their way."""
+    """Messages that go together in one parcel."""
 
     tray: Tray
     messages: list[Message]
     sizes: list[int]
-    """The size of each message, as it was when the message was taken in."""
+    """The size of each message when it was taken in."""
     size: int = 0
     told: int = 0
-    """How many more there were, whose refusal has been told."""
+    """How many messages were removed from the stack because their refusal has been told."""
     failing: RestanteError | None = None
-    """The error to tell, if the message is not to be sent."""
+    """The error to tell instead of sending the messages, if set."""
     parcel: Parcel | None = None
 
 
 class Told(NamedTuple):
-    """Messages whose outcome is known: `error` says why they were refused, and is None where they are stored."""
+    """Messages with a known outcome: `error` says why they were refused, and is None if they are stored."""
 
     messages: list[Message]
     partition: int
@@ -74,7 +75,7 @@ class Told(NamedTuple):
 
 
 class Buffering:
-    """The trays of one producer. Where threads share it, each call holds their lock."""
+    """The trays of one producer. Threads that share it must hold their lock for every call."""
 
     def __init__(self, bounds: BufferBounds, clock: Callable[[], float]) -> None:
         self._bounds = bounds
@@ -83,32 +84,32 @@ class Buffering:
         self._trays: dict[int, Tray] = {}
         self._deadlines: deque[tuple[float, Tray, int]] = deque()
         self.due: deque[Tray] = deque()
-        """The trays whose turn it is, in this order."""
+        """The trays that are due, in the order of their turns."""
         self.messages = 0
-        """How many messages were taken whose outcome is not known."""
+        """How many messages were taken and have no known outcome."""
         self.size = 0
-        """About how many bytes the messages are."""
+        """Estimated bytes of these messages."""
         self.unsettled = 0
-        """How many messages were taken whose outcome has not been told."""
+        """How many messages were taken and have no reported outcome."""
         self.closed = False
         """Whether the buffer takes nothing more."""
         self.dropping: RestanteError | None = None
-        """The error that is told instead of sending more."""
+        """The error to tell instead of sending more."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do, and nothing will come."""
+        """Whether nothing is left to do, and nothing more will come."""
         return self.closed and not self.unsettled
 
     def count(self, partition: int | None = None) -> int:
-        """How many messages were taken and have not been settled, in all or for a partition."""
+        """How many messages were taken and are not settled, in total or for one partition."""
         if partition is None:
             return self.unsettled
         tray = self._trays.get(partition)
         return 0 if tray is None else tray.taken - tray.settled
 
     def takes(self, admitted: Admitted) -> bool:
-        """Take messages in, all of them, if there is room for them."""
+        """Take all messages in if there is room for them; return whether there was."""
         count, bounds = len(admitted.messages), self._bounds
         if self.messages + count > bounds.max_buffer_length or self.size + admitted.size > bounds.max_buffer_bytes:
             self.check_open()
@@ -127,7 +128,7 @@ class Buffering:
             raise is_closed()
 
     def next_deadline(self) -> float | None:
-        """When the next tray will be due because it has waited long enough."""
+        """When the next open stack will have waited long enough."""
         while self._deadlines:
             moment, tray, opened = self._deadlines[0]
             if tray.open is not None and tray.opened == opened:
@@ -136,7 +137,7 @@ class Buffering:
         return None
 
     def wait(self, now: float) -> float | None:
-        """Seconds until a tray is due. Those that have waited long enough by now take their place."""
+        """Seconds until a tray is due. Trays whose stack has waited long enough by now become due."""
         while (moment := self.next_deadline()) is not None and moment <= now:
             _, tray, _ = self._deadlines.popleft()
             tray.overdue = True
@@ -146,7 +147,7 @@ class Buffering:
         return None if moment is None else moment - now
 
     def take(self) -> Stack:
-        """The stack whose turn it is. It is under way until it is settled."""
+        """Take the stack whose turn it is. It is under way until it is settled."""
         tray = self.due.popleft()
         tray.queued, tray.busy = False, True
         failing = tray.fenced or self.dropping
@@ -157,7 +158,7 @@ class Buffering:
         return tray.waiting.popleft()
 
     def conclude(self, stack: Stack, error: RestanteError | None) -> Told:
-        """The messages of a stack whose outcome is to be told. If only some were at fault, the others go again."""
+        """Record the outcome of a stack; return the messages to report. If only some are at fault, the others go again."""
         if isinstance(error, ProducerDisconnected):
             stack.tray.fenced = error
         faulty = _faulty(stack.messages, error)
@@ -171,7 +172,7 @@ class Buffering:
         return told
 
     def settle(self, stack: Stack) -> None:
-        """The callbacks have heard of a stack: its tray may have its next turn."""
+        """Note that callbacks have been told about a stack, so that its tray may have its next turn."""
         tray = stack.tray
         if not (tray.waiting and tray.waiting[0] is stack):
             count = len(stack.messages) + stack.told
@@ -181,18 +182,18 @@ class Buffering:
         self._call(tray)
 
     def hurry(self) -> None:
-        """Send all without waiting for more: a caller flushes, or there is no room for more."""
+        """Send everything without waiting for more, because a caller flushes or needs room."""
         for tray in self._trays.values():
             tray.hurry()
             self._call(tray)
 
     def flushing(self) -> dict[Tray, int]:
-        """Send all without waiting for more. Gives how far each tray must be settled for it."""
+        """Send everything without waiting for more; return the value that each tray's `settled` must reach for that."""
         self.hurry()
         return {tray: tray.taken for tray in self._trays.values() if tray.settled < tray.taken}
 
     def close(self, *, flush: bool) -> None:
-        """Take nothing more; and send what is left, or tell that it will not be sent."""
+        """Take nothing more, and send the rest, or report that it will not be sent."""
         self.closed = True
         if not flush and self.dropping is None:
             self.dropping = dropped()
@@ -217,7 +218,7 @@ class Buffering:
             self._call(tray)
 
     def _begin(self, tray: Tray) -> Stack:
-        """Begin a stack, which waits for more; but not in a tray that is to fail."""
+        """Begin a stack. It waits for more messages, except in a tray that is to fail."""
         if tray.open is not None:
             self._close_stack(tray)
         stack = tray.open = Stack(tray, [], [])
@@ -234,20 +235,20 @@ class Buffering:
         tray.open, tray.overdue = None, False
 
     def _call(self, tray: Tray) -> None:
-        """Give a tray its place among those that are due, if it is."""
+        """Add a tray to `due` if it is due and not there already."""
         if tray.busy or tray.queued or not (tray.waiting or self._is_due(tray)):
             return
         tray.queued = True
         self.due.append(tray)
 
     def _is_due(self, tray: Tray) -> bool:
-        """Whether the open stack is not to wait any longer."""
+        """Whether the open stack must not wait any longer."""
         if tray.open is None:
             return False
         return tray.overdue or tray.fenced is not None or tray.urgent > tray.taken - len(tray.open.messages)
 
     def _all_of(self, tray: Tray, failing: RestanteError) -> Stack:
-        """All that a tray holds, as one stack that is to fail."""
+        """All messages of a tray as one stack that is to fail."""
         if tray.open is not None:
             self._close_stack(tray)
         stacks = [*tray.waiting]
@@ -258,7 +259,7 @@ class Buffering:
         return Stack(tray, messages, sizes, size=sum(sizes), told=told, failing=failing)
 
     def _put_back(self, stack: Stack, faulty: list[int], error: RestanteError | None) -> Told:
-        """Part the messages at fault from the others, which become the first stack of their tray again."""
+        """Separate the messages at fault from the others, which become the first stack of their tray again."""
         apart = set(faulty)
         refused = [stack.messages[place] for place in faulty]
         stack.messages = [message for place, message in enumerate(stack.messages) if place not in apart]
@@ -272,10 +273,10 @@ class Buffering:
 
 
 def parcel_of(stack: Stack, batch: str | None = None) -> Parcel:
-    """The parcel of a stack: the same one each time, until it is known what became of it.
+    """The parcel of a stack: the same one each time until its outcome is known.
 
-    Ids are given to the messages themselves, and stay with them. So a message that is taken in twice, or again after it
-    failed, is stored once. Whatever number it was published under before, it goes under a new one, as a copy.
+    Ids are set on the messages themselves. So a message that is enqueued twice, or again after a failure, is stored once. A
+    message that was published under a number before goes as a copy, under a new number.
     """
     if stack.parcel is None:
         distinct = {id(message): message for message in stack.messages}
@@ -286,10 +287,10 @@ def parcel_of(stack: Stack, batch: str | None = None) -> Parcel:
 
 
 def is_rebuilt(stack: Stack) -> bool:
-    """Whether the parcel must be made again, since some of its messages turned out to be published already.
+    """Drop the parcel if some of its messages turned out to be published already; return whether it was dropped.
 
-    These messages were enqueued again after an unknown outcome, which has just become known. As copies they may go again;
-    by their ids they are stored once.
+    These messages were enqueued again after an unknown outcome that has just become known. They may go again as copies;
+    their ids make sure that they are stored once.
     """
     parcel = stack.parcel
     if parcel is None or parcel.published:
@@ -307,19 +308,19 @@ def _unnumbered(message: Message) -> Message:
 
 
 def is_settled(places: dict[Tray, int]) -> bool:
-    """Whether trays have come as far as this."""
+    """Whether every tray has settled up to its value."""
     return all(tray.settled >= place for tray, place in places.items())
 
 
 def _faulty(messages: list[Message], error: RestanteError | None) -> list[int]:
-    """Which messages are at fault, in their order."""
+    """The indices of the messages at fault, ascending."""
     if not isinstance(error, FaultyMessages):
         return []
     return sorted({fault.index for fault in error.faults if 0 <= fault.index < len(messages)})
 
 
 def _own_refusal(faulty: list[int], error: FaultyMessages) -> FaultyMessages:
-    """The same faults, by the places of the faulty messages among themselves."""
+    """The same faults, with indices counted among the faulty messages."""
     place_of = {index: place for place, index in enumerate(faulty)}
     own = [fault for fault in error.faults if fault.index in place_of]
     return refusal([msgspec.structs.replace(fault, index=place_of[fault.index]) for fault in own])

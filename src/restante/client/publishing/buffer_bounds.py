@@ -1,4 +1,4 @@
-"""Bounds of a buffered producer, one value, checked when it is made; and the errors of one that cannot do what it is asked."""
+"""`BufferBounds`: the checked bounds of a buffered producer; and the errors of buffered producers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferBounds:
-    """Named as the arguments of `BufferedProducer`."""
+    """The bounds of a buffered producer, with the names of the arguments of `BufferedProducer`."""
 
     max_wait_time: float = limits.BUFFER_WAIT_SECONDS_DEFAULT
     max_buffer_length: int = limits.BUFFER_MESSAGES_DEFAULT
@@ -54,7 +54,7 @@ def _check(what: str, given: float, least: int, most: float | None) -> None:
 
 
 def check_callbacks(*callbacks: object, awaited: bool) -> None:
-    """Check that callbacks can be called; asynchronous ones only where they are awaited."""
+    """Check that callbacks are callable, and asynchronous only if they are awaited."""
     for callback in callbacks:
         if callback is None:
             continue
@@ -108,7 +108,7 @@ def cut_off() -> OutcomeUnknown:
 
 
 def broken(error: Exception) -> RestanteError:
-    """A defect: it is logged, and told like any other failure."""
+    """Log a defect, and return it as an error that is reported like any other."""
     _log.error("A parcel could not be sent because of a defect.", exc_info=error)
     told = Internal(f"The parcel could not be sent because of a defect: {error!r}. The log has more.")
     told.__cause__ = error
@@ -116,5 +116,5 @@ def broken(error: Exception) -> RestanteError:
 
 
 def log_failure(messages: int, partition: int, error: RestanteError) -> None:
-    """Log a failure that no callback hears of."""
+    """Log a failure for which there is no callback."""
     _log.error("%d messages for partition %d were not stored: %s", messages, partition, error.message)

@@ -1,4 +1,4 @@
-"""Sending what a buffered producer has gathered, for asynchronous programs: parcels are carried by tasks."""
+"""Sending the gathered messages of a buffered producer, for asynchronous programs: tasks carry the parcels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from restante.model.publishing.few_or_many import Many, few_or_many
 
 
 class AsyncBufferCarrier(AsyncBufferEntrance):
-    """The carrier of a buffered producer: takes messages in, carries parcels to the hub, and calls the callbacks."""
+    """Takes messages in, carries parcels to the hub, and calls the callbacks."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
         return f"<BufferedProducer: {self.buffered_count()} messages not told of yet>"
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
-        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks.
+        """Send everything without waiting for more, and wait until callbacks were told about all messages enqueued before.
 
         ```python
         await producer.flush(timeout=10)
@@ -67,9 +67,9 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
                 raise still_sending(self._state.unsettled, timeout)
 
     async def close(self, *, flush: bool = True) -> None:
-        """Send what is left, or with `flush=False` give it to `on_error`; then let go of everything.
+        """Send the remaining messages, or with `flush=False` give them to `on_error`; then close all connections.
 
-        What is under way is waited for in any case. A call that is cancelled has only stopped waiting: close it again.
+        Sends under way are always waited for. A call that is cancelled has only stopped waiting: close it again.
 
         ```python
         await producer.close()
@@ -81,7 +81,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
             self._changed.notify_all()
             self._sender.stir()
         if not flush:
-            # Ends the pauses between attempts.
+            # This ends the pauses between attempts.
             await self._producer.close()
         await self._sender.finish()
         await self._producer.close()
@@ -89,7 +89,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
             await self._hub.close()
 
     def buffered_count(self, partition: int | None = None) -> int:
-        """How many messages were taken whose outcome has not been told yet, in all or for one partition.
+        """How many messages were taken and have no reported outcome yet, in total or for one partition.
 
         ```python
         print(producer.buffered_count())
@@ -121,7 +121,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
                 self._changed.notify_all()
 
     async def _send(self, stack: Stack) -> RestanteError | None:
-        """Why the stack was not stored, or None. The producer has repeated it while patience lasted."""
+        """Send a stack; return why it was not stored, or None. The producer has retried as long as it may."""
         while stack.failing is None:
             try:
                 await self._producer.send_parcel(await self._parcel(stack))
@@ -130,7 +130,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
                     return self._state.dropping or error
             except RestanteError as error:
                 return error
-            except Exception as error:  # noqa: BLE001 - the others are not to suffer from it
+            except Exception as error:  # noqa: BLE001 - other stacks must not suffer from it
                 return broken(error)
             else:
                 return None

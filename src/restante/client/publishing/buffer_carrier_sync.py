@@ -1,5 +1,5 @@
 # Generated from `buffer_carrier_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""Sending what a buffered producer has gathered, for programs that wait: parcels are carried by threads."""
+"""Sending the gathered messages of a buffered producer, for programs that wait: threads carry the parcels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from restante.errors import InvalidOperation, RestanteError
 
 
 class BufferCarrier(BufferEntrance):
-    """The carrier of a buffered producer: takes messages in, carries parcels to the hub, and calls the callbacks."""
+    """Takes messages in, carries parcels to the hub, and calls the callbacks."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class BufferCarrier(BufferEntrance):
         return f"<BufferedProducer: {self.buffered_count()} messages not told of yet>"
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks.
+        """Send everything without waiting for more, and wait until callbacks were told about all messages enqueued before.
 
         ```python
         producer.flush(timeout=10)
@@ -64,9 +64,9 @@ class BufferCarrier(BufferEntrance):
                 raise still_sending(self._state.unsettled, timeout)
 
     def close(self, *, flush: bool = True) -> None:
-        """Send what is left, or with `flush=False` give it to `on_error`; then let go of everything.
+        """Send the remaining messages, or with `flush=False` give them to `on_error`; then close all connections.
 
-        What is under way is waited for in any case.
+        Sends under way are always waited for.
 
         ```python
         producer.close()
@@ -78,7 +78,7 @@ class BufferCarrier(BufferEntrance):
             self._changed.notify_all()
             self._sender.stir()
         if not flush:
-            # Ends the pauses between attempts.
+            # This ends the pauses between attempts.
             self._producer.close()
         self._sender.finish()
         self._producer.close()
@@ -86,7 +86,7 @@ class BufferCarrier(BufferEntrance):
             self._hub.close()
 
     def buffered_count(self, partition: int | None = None) -> int:
-        """How many messages were taken whose outcome has not been told yet, in all or for one partition.
+        """How many messages were taken and have no reported outcome yet, in total or for one partition.
 
         ```python
         print(producer.buffered_count())
@@ -110,7 +110,7 @@ class BufferCarrier(BufferEntrance):
                 self._changed.notify_all()
 
     def _send(self, stack: Stack) -> RestanteError | None:
-        """Why the stack was not stored, or None. The producer has repeated it while patience lasted."""
+        """Send a stack; return why it was not stored, or None. The producer has retried as long as it may."""
         while stack.failing is None:
             try:
                 self._producer.send_parcel(self._parcel(stack))
@@ -119,7 +119,7 @@ class BufferCarrier(BufferEntrance):
                     return self._state.dropping or error
             except RestanteError as error:
                 return error
-            except Exception as error:  # noqa: BLE001 - the others are not to suffer from it
+            except Exception as error:  # noqa: BLE001 - other stacks must not suffer from it
                 return broken(error)
             else:
                 return None

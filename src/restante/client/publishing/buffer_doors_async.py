@@ -1,4 +1,4 @@
-"""The doors of a buffered producer, for asynchronous programs: messages come in by a lock, outcomes go out by callbacks."""
+"""The entrance of a buffered producer, for asynchronous programs, and the calling of its callbacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnError: TypeAlias = Callable[[Sequence[Message], int, RestanteError], Awaitable
 _log = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 256
-"""After so many calls that need not wait, the event loop has its turn: a caller in a hurry would starve the senders."""
+"""After this many calls that did not wait, a call yields to the event loop, or a busy caller would starve the senders."""
 
 
 class AsyncBufferEntrance:
@@ -37,15 +37,15 @@ class AsyncBufferEntrance:
         self._admission: BufferAdmission | None = None
         self._calls = 0
         self._entrance = asyncio.Lock()
-        """Callers that wait are let in in the order of their calls."""
+        """Lets waiting callers in, in the order of their calls."""
         self._queued = 0
         """How many callers wait."""
 
     async def enqueue(self, messages: object, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
-        """Take what `send` takes, a message or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
+        """Take a message or a list of them, as a whole, as `send` does. Waits for room, up to `timeout` seconds.
 
-        When it returns, the messages are taken, and a callback will tell what became of them. When it raises, or is
-        cancelled, none of them is. The first call asks the hub how many partitions it has.
+        When it returns, the messages are taken, and a callback will report their outcome. When it raises or is cancelled,
+        none of them is taken. The first call asks the hub how many partitions it has.
 
         ```python
         await producer.enqueue({"recipient": "alice", "text": "hello"})
@@ -60,7 +60,7 @@ class AsyncBufferEntrance:
             self._sender.stir()
 
     async def _enter(self, messages: object, seconds: float | None) -> None:
-        """Take messages in when their turn has come and there is room. A callback would wait for itself."""
+        """Take messages in when it is their turn and there is room. A callback does not wait, as it would wait for itself."""
         if self._admission is not None and self._sender.is_current:
             self._state.take_in(self._admission.admit(messages))
             return
@@ -87,7 +87,7 @@ class AsyncBufferEntrance:
 
 
 async def call_back(callback: Callable[[], object]) -> None:
-    """Call a callback, and wait for it if it is asynchronous. What it raises is logged, and harms nobody."""
+    """Call a callback, and wait for it if it is asynchronous. Its errors are logged, and have no other effect."""
     try:
         answer = callback()
         if inspect.isawaitable(answer):
@@ -97,5 +97,5 @@ async def call_back(callback: Callable[[], object]) -> None:
         if task is not None and task.cancelling():
             raise
         _log.exception("A callback of the buffered producer was cancelled.")
-    except Exception:  # noqa: BLE001 - the producer is not to suffer from it
+    except Exception:  # noqa: BLE001 - the producer must not suffer from it
         _log.exception("A callback of the buffered producer failed.")

@@ -1,4 +1,4 @@
-"""The doors of a buffered producer, for programs that wait: messages come in by a line, outcomes go out by callbacks."""
+"""The entrance of a buffered producer, for programs that wait, and the calling of its callbacks."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class BufferEntrance:
         """The messages that wait for room, in the order of the calls."""
 
     def enqueue(self, messages: object, *, timeout: float | None = None) -> None:
-        """Take what `send` takes, a message or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
+        """Take a message or a list of them, as a whole, as `send` does. Waits for room, up to `timeout` seconds.
 
-        When it returns, the messages are taken, and a callback will tell what became of them. When it raises, none of
-        them is. The first call asks the hub how many partitions it has, however long that takes.
+        When it returns, the messages are taken, and a callback will report their outcome. When it raises, none of them is
+        taken. The first call asks the hub how many partitions it has, however long that takes.
 
         ```python
         producer.enqueue({"recipient": "alice", "text": "hello"})
@@ -76,7 +76,7 @@ class BufferEntrance:
             self._changed.notify_all()
 
     def _lets_in(self, admitted: Admitted) -> bool:
-        """Let messages in if it is their turn and there is room; gives whether they were. Without room, nothing waits for more."""
+        """Take messages in if it is their turn and there is room; return whether they were. Without room, send everything now."""
         if self._queue[0] is not admitted:
             return False
         if self._state.takes(admitted):
@@ -87,7 +87,7 @@ class BufferEntrance:
 
 
 def call_back(callback: Callable[[], object]) -> None:
-    """Call a callback. What it raises is logged, and harms nobody."""
+    """Call a callback. Its errors are logged, and have no other effect."""
     try:
         callback()
     except BaseException:  # noqa: BLE001 - not even an exit may end this thread: others depend on it

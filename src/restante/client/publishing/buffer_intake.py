@@ -1,7 +1,7 @@
-"""The intake of a buffered producer: each message is looked at once, for where it belongs and how many bytes it takes.
+"""The intake of a buffered producer determines the partition and the size of each message, once.
 
-Only what must be known here is looked at: the recipient, which says the partition, and the size. All else is judged
-when a parcel is sent. What looks wrong is left to the rules, which know what is wrong with it, if anything is.
+It looks only at the recipient, which decides the partition, and at the size. All else is judged when a parcel is sent. If
+one of the two looks wrong, the rules of the model decide whether it is, and make the error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from restante.model.storage.partition import partition_of
 
 
 class Admitted(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Messages that may be taken in; of each, its partition and the bytes that it takes at most."""
+    """Messages that may be taken in, with the partition and the largest possible size of each."""
 
     messages: Sequence[Message]
     partitions: Sequence[int]
@@ -30,7 +30,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class BufferAdmission:
-    """Knows where recipients live, and what fits."""
+    """Computes partitions and sizes, and refuses messages that never fit."""
 
     def __init__(self, partition_count: int, bounds: BufferBounds) -> None:
         self._partition_count = partition_count
@@ -40,7 +40,7 @@ class BufferAdmission:
         self._known: dict[str, int] = {}
 
     def admit(self, sent: object) -> Admitted:
-        """A message, or a list of them; refused if one of them can never be sent, or all are more than ever fit."""
+        """Admit a message or a list of them. Raises if one can never be sent, or together they exceed the buffer."""
         if isinstance(sent, Message):
             try:
                 size = size_of_message(sent)

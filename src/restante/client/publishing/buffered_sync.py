@@ -1,5 +1,5 @@
 # Generated from `buffered_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""`BufferedProducer` for programs that wait: single messages gathered into parcels. `BufferCarrier` carries them."""
+"""`BufferedProducer` for programs that wait gathers single messages into parcels; `BufferCarrier` carries them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from restante.client.surface.sync import Hub
 
 
 class BufferedProducer(BufferCarrier):
-    """Takes single messages and publishes them in parcels: in the order enqueued, per partition and so per recipient.
+    """Takes single messages and publishes them in parcels, per partition (and so per recipient) in the order enqueued.
 
     ```python
     with restante.BufferedProducer("http://127.0.0.1:8470", on_error=report) as producer:
@@ -28,24 +28,24 @@ class BufferedProducer(BufferCarrier):
             producer.enqueue(restante.Message(recipient=order.customer, data=order.text))
     ```
 
-    `enqueue` waits only when the buffer is full. What became of the messages is told to the callbacks. Calls may come
-    from any thread. A message that cannot be stored does not keep the others of its parcel from it. A
-    message that failed may be enqueued again: it keeps its id, and is stored once. When another producer has taken a
-    partition over (`ProducerDisconnected`), all further messages for it fail.
+    `enqueue` waits only when the buffer is full. Callbacks report the outcome of the messages. Calls may come
+    from any thread. A message that is refused does not keep the others of its parcel from being stored. A
+    message that failed may be enqueued again: it keeps its id, and is stored once. When another producer has taken over a
+    partition (`ProducerDisconnected`), all further messages for it fail.
 
-    `hub` is an open hub, in process or connected, or the address of one; then `token` opens its door. The messages become
-    items of `batch`, if one is named; seal it after closing the producer, not before. A parcel is sent
-    when it has `max_parcel_messages` messages or `max_parcel_bytes` bytes, or when its first message has waited
-    `max_wait_time` seconds for others. `max_concurrent_sends` parcels are under way at most, one of each partition. At
-    most `max_buffer_length` messages of `max_buffer_bytes` bytes are held. The other options are those of
-    `ProducerClient`, which repeats a parcel of unknown outcome while its patience lasts; only then does it fail.
+    `hub` is an open hub, in process or connected, or an address; `token` goes with an address. If `batch` is named, the
+    messages become its items; seal it after closing the producer, not before. A parcel is sent when it has
+    `max_parcel_messages` messages or `max_parcel_bytes` bytes, or when its first message has waited `max_wait_time` seconds
+    for others. At most `max_concurrent_sends` parcels are under way, one for each partition. The buffer holds at most
+    `max_buffer_length` messages of `max_buffer_bytes` bytes. The other options are those of `ProducerClient`. A parcel of
+    unknown outcome is retried by them before it fails.
 
     `on_success(messages, partition)` and `on_error(messages, partition, error)` are called by the thread that sent
-    the parcel: in their order for a partition, for several partitions side by side.
-    A callback that raises is logged, and harms nobody. It may enqueue, and then never waits for room, but it cannot
-    flush or close. A slow one holds up its partition. Without `on_error`, failures are logged.
+    the parcel: in order within a partition, concurrently for different partitions.
+    An error that a callback raises is logged, and has no other effect. A callback may enqueue, and then never waits for
+    room, but it cannot flush or close. A slow callback holds up its partition. Without `on_error`, failures are logged.
 
-    Leaving the `with` statement flushes; by Ctrl-C or another exit of the program, what was not sent is dropped.
+    Leaving the `with` statement flushes. On Ctrl-C, or another exit of the program, unsent messages are dropped.
     """
 
     def __init__(  # noqa: PLR0913 - an option each
@@ -104,7 +104,7 @@ class BufferedProducer(BufferCarrier):
         )
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """How far each partition has come, to be given back as `partition_config` after a restart.
+        """The state of each partition, to be given as `partition_config` after a restart.
 
         ```python
         saved = producer.state()

@@ -1,4 +1,4 @@
-"""Early checks of a client, before the rules of the model: can the message ever be stored, and how many bytes does it take?"""
+"""Early checks in the client, before the rules of the model: can a message ever be stored, and how large is it?"""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from restante.model.publishing.names import STEPS
 from restante.model.publishing.refusals import refusal
 
 HEADER_BYTES = 512
-"""The bytes that go before the messages: the partition, the group, the owner level and the largest number, in any form."""
+"""Room for what precedes the messages in any format: partition, group, owner level and the largest number."""
 _MESSAGE_BYTES = 330
-"""The names of all fields, a weight and an expiry in JSON; or their places in columns."""
+"""Room for the names of all fields, a weight and an expiry in JSON, or for the fixed columns."""
 _MADE_ID = "0" * 36
-"""An id as long as the one that a message without an id gets before it is sent."""
+"""A text as long as the id that a message without one gets before it is sent."""
 _PROPERTY_BYTES = 8
 _BASE64_BYTES_MAX = 256 * KIB
-"""More than this is not sent as base64."""
+"""More data than this is never sent as base64."""
 _encoder = msgspec.json.Encoder()
 
 
 def is_plain_recipient(recipient: object) -> bool:
-    """Whether a recipient is plainly a right one."""
+    """Whether a recipient's name is plainly valid."""
     if type(recipient) is not str or not 0 < len(recipient) <= limits.RECIPIENT_CHARACTERS_MAX:
         return False
     return recipient.isprintable() and not recipient.isspace() and recipient not in STEPS
 
 
 def refuse_faulty(messages: Sequence[Message]) -> None:
-    """Refuse messages that the rules refuse, each by its name."""
+    """Raise if the rules refuse one of these messages."""
     _, faults = intake.from_messages(messages, claim_check_origins=None, data_bytes_max=limits.LARGE_DATA_BYTES_MAX)
     if faults:
         raise refusal(faults)

@@ -1,8 +1,8 @@
-"""Frames as the columns of messages: what pandas and polars write in their own ways, in the way the hub reads it.
+"""`frame_columns` turns frames of pandas, polars and others into columns that the hub can read.
 
-The index of a pandas frame is no column. Texts inside of structs and lists are plain, not views or dictionaries, times there
-are microseconds, and a struct `properties` is a map: polars has no maps, and pandas makes structs of dicts. All of it goes
-batch by batch, so that a reader is never read as a whole.
+The index of a pandas frame is dropped. Inside structs and lists, text views and dictionaries become plain texts, and times
+become microseconds. A struct `properties` becomes a map, because polars has no maps and pandas turns dicts into structs.
+Everything is converted batch by batch, so that a reader is never read as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROPERTIES = pa.map_(pa.string(), pa.string())
 
 
 def frame_columns(sent: object) -> object:
-    """A table or a reader of the frame's columns; whatever is no frame is given back as it is."""
+    """A table or a reader of the frame's columns. A value that is no frame is returned as it is."""
     if type(sent).__module__.partition(".")[0] == "pandas" and hasattr(sent, "columns"):
         sent = _of_pandas(sent)
     if isinstance(sent, pa.RecordBatch):
@@ -36,7 +36,7 @@ def frame_columns(sent: object) -> object:
     return sent
 
 
-def _of_pandas(frame: Any) -> pa.Table:  # noqa: ANN401 - of a package that need not be there
+def _of_pandas(frame: Any) -> pa.Table:  # noqa: ANN401 - of a package that may be missing
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -68,7 +68,7 @@ def _plain_column(column: Column, field: pa.Field[Any]) -> Column:
 
 
 def _cast(column: Column, kind: Any) -> Column:  # noqa: ANN401 - a type of Arrow
-    """Arrow can cast neither a dictionary of views, nor a struct in which there is one."""
+    """Cast a column. Arrow itself can cast neither a dictionary of views nor a struct that contains one."""
     if _types.is_dictionary(column.type):
         return _cast(column.dictionary, kind).take(column.indices)
     if _types.is_struct(kind):
@@ -83,7 +83,7 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """Columns of texts may be anything; the data may be all but a dictionary."""
+    """The type as which the hub reads a column. Top-level texts may have any type, but data no dictionary."""
     if name == "properties" and _types.is_struct(kind):
         return _PROPERTIES
     if name in ("data", "text") and _types.is_dictionary(kind):
@@ -92,7 +92,7 @@ def _plain_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def _inner(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow
-    """The same type, plain at every depth."""
+    """The same type with plain types at every depth."""
     for is_such, plain in _PLAIN:
         if is_such(kind):
             return plain(kind)
@@ -110,11 +110,11 @@ _PLAIN: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] =
     (_types.is_large_list, lambda kind: pa.large_list(_inner(kind.value_type))),
     (_types.is_list, lambda kind: pa.list_(_inner(kind.value_type))),
 )
-"""How a type is known, and what it is when it is plain."""
+"""Pairs of a test for a type, and the function that makes it plain."""
 
 
 def _properties(column: Column) -> Column:
-    """A map of each struct: its fields that are not null, by their names."""
+    """A map for each struct, of its fields that are not null."""
     rows, names = len(column), [each.name for each in column.type]
     values = [pc.struct_field(column, [place]).cast(pa.string()) for place in range(len(names))]
     if not values:

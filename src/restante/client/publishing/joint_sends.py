@@ -1,4 +1,4 @@
-"""Small sends that share a request: which may, and the dialogue that makes them."""
+"""Small sends that share a request: which may share one, and the dialogue that sends them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Answers(msgspec.Struct, frozen=True):
 
 
 def may_share(call: Publish) -> bool:
-    """Whether a send says nothing but its messages, and those are few."""
+    """Whether a send has no options besides its messages, and these are few."""
     return (
         isinstance(call.sent, Few)
         and call.partition is None
@@ -45,14 +45,14 @@ def may_share(call: Publish) -> bool:
 
 
 def joint_send(terms: Terms, encoded: EncodedPublish) -> JointCall | None:
-    """A send as it stands among others; None if it is no JSON."""
+    """A send as part of a joint request; None if it is not JSON."""
     if encoded.content_type != JSON:
         return None
     return JointCall(bytes(encoded.body), len(encoded.body), terms.places.owner_of_send(encoded.body))
 
 
 def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:
-    """The receipt of each send, or what it was refused for."""
+    """Send these together; return the receipt or the refusal of each."""
     if len(sends) == 1:
         return ((yield from publish_encoded(terms, EncodedPublish(JSON, sends[0]))),)
     request = HttpRequest(

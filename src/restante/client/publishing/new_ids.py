@@ -1,4 +1,4 @@
-"""Ids for what is to be published under numbers: given once, and kept, so that no repetition stores a message twice."""
+"""Ids for messages before they are published, set once and kept, so that a repetition never stores a message twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ID = pa.binary(16)
 
 
 def identify_messages(messages: Sequence[Message]) -> int:
-    """Ids, on the messages themselves, where the caller gave none; gives how many."""
+    """Set ids on the messages that have none; return how many."""
     missing = [message for message in messages if message.id is None]
     if not missing:
         return 0
@@ -42,12 +42,12 @@ def identify_messages(messages: Sequence[Message]) -> int:
 
 
 def set_each(messages: Iterable[Message], field: str, values: Iterable[object]) -> None:
-    """Set a field of each message to a value of its own, as quickly as Python can."""
+    """Set a field of each message to its own value, as fast as Python can."""
     deque(map(msgspec.structs.force_setattr, messages, repeat(field), values), maxlen=0)
 
 
 def identified_table(table: pa.Table) -> tuple[pa.Table, int]:
-    """The same columns, with ids where there were none, and how many. What is wrong with ids is left to the rules."""
+    """The same columns with ids where they were missing, and how many were added. Invalid ids are left to the rules."""
     place = table.schema.get_field_index("id")
     if place < 0 and "text_id" in table.column_names:
         table = table.rename_columns({"text_id": "id"})
@@ -61,7 +61,7 @@ def identified_table(table: pa.Table) -> tuple[pa.Table, int]:
 
 
 def _filled(given: Any) -> Any:  # noqa: ANN401 - columns of Arrow
-    """A column of ids without nulls; None if it is none of ids."""
+    """The column with new ids in place of nulls; None if it is not a column of ids."""
     kind = given.type.storage_type if isinstance(given.type, pa.BaseExtensionType) else given.type
     plain = given.cast(kind)
     if pa.types.is_dictionary(kind):

@@ -1,8 +1,8 @@
-"""A parcel: messages for one partition that are published together, under consecutive numbers.
+"""`Parcel`: messages for one partition that are published together, under consecutive numbers.
 
-It is open until it is sent. While it is being sent it is locked, and it stays so when it was published, or when nobody
-knows whether it was: then it keeps its numbers, and the same parcel may be sent again, in this process or another one
-(`dump`, `Parcel.load`). Only a clear refusal opens it again. A parcel is for one thread, or one task, at a time.
+A parcel is open until it is sent. While it is being sent it is locked. It stays locked if it was published, or if its
+outcome is unknown: then it keeps its numbers, and may be sent again, in this process or another one (`dump`,
+`Parcel.load`). Only a clear refusal opens it again. A parcel is for one thread, or one task, at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Parcel:
     ) -> None:
         self.partition = partition
         self.batch = batch_id_of(batch)
-        """The id of the batch whose items its messages become."""
+        """The id of the batch that the messages become items of."""
         self.max_size_in_bytes = _checked_size(max_size_in_bytes)
         self._content: list[Message] | pa.Table = []
         self._source: object = None
@@ -77,7 +77,7 @@ class Parcel:
 
     @classmethod
     def of(cls, sent: object, partition: int | None, batch: str | None = None) -> Self:
-        """A parcel of what a caller sends at once; it is not measured, for the hub's own limits hold."""
+        """A parcel of what a caller sends in one call. Its size is not checked here, because the hub has its own limits."""
         own = cls(partition, batch=batch)
         own._source = sent = _spread(sendable(sent))
         if isinstance(sent, Message):
@@ -91,7 +91,7 @@ class Parcel:
         return own
 
     def try_add(self, given: object) -> bool:
-        """Whether there is room for the message; then it is in. Raises what is wrong with one that can never be stored.
+        """Add a message if there is room; return whether it was added. Raises if the message can never be stored.
 
         ```python
         parcel = restante.Parcel(0)
@@ -121,7 +121,7 @@ class Parcel:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages; those of columns are made when first asked for."""
+        """The messages. Those of columns are made on first use."""
         if isinstance(self._content, list):
             return tuple(self._content)
         if self._viewed is None:
@@ -132,12 +132,12 @@ class Parcel:
 
     @property
     def size_in_bytes(self) -> int:
-        """The bytes that it takes on its way to the hub, at most; the frame around columns is not counted."""
+        """The most bytes that the parcel takes on its way to the hub, without the frame around columns."""
         return self._size if isinstance(self._content, list) and self._source is None else self._measured()
 
     @property
     def starting_published_sequence_number(self) -> int | None:
-        """The number of its first message, once it is published."""
+        """The number of its first message, once the parcel is published."""
         return self._numbers.published_sequence if self._published and self._numbers is not None else None
 
     @property
@@ -146,11 +146,11 @@ class Parcel:
 
     @property
     def locked(self) -> bool:
-        """Whether nothing can be added: the parcel is being sent, or was, or is of columns."""
+        """Whether nothing can be added, because the parcel is being sent, was sent, or consists of columns."""
         return bool(self._holds) or self._published or self._numbers is not None or not isinstance(self._content, list)
 
     def dump(self) -> bytes:
-        """The parcel with its ids and numbers, to be kept where a crash does not reach it.
+        """The parcel with its ids and numbers as bytes, to be kept where it survives a crash.
 
         ```python
         Path("parcel.bin").write_bytes(parcel.dump())
@@ -173,7 +173,7 @@ class Parcel:
 
     @classmethod
     def load(cls, content: bytes) -> Self:
-        """A parcel that was dumped. Its messages are fixed; with its numbers it is still the same parcel.
+        """Load a dumped parcel. It has the same numbers, and nothing can be added to it.
 
         ```python
         parcel = restante.Parcel.load(Path("parcel.bin").read_bytes())
@@ -186,7 +186,7 @@ class Parcel:
         own._made_ids = len(own) if kept.ids_made else 0
         return own
 
-    # What follows is for the producer that sends it.
+    # For the producer that sends the parcel.
 
     @property
     def content(self) -> list[Message] | pa.Table:
@@ -199,12 +199,12 @@ class Parcel:
 
     @property
     def numbers(self) -> ProducerNumbers | None:
-        """The producer that sends the parcel, and under which numbers, from the first attempt on."""
+        """The group, level and number under which the parcel is sent, set by the first attempt."""
         return self._numbers
 
     @property
     def ids_made(self) -> bool:
-        """Whether all ids were made for the caller, who gave none."""
+        """Whether all ids were made here, because the caller gave none."""
         return self._made_ids == len(self)
 
     @property
@@ -218,7 +218,7 @@ class Parcel:
         return following(self.first, len(self) - 1)
 
     def holds(self, sent: object) -> bool:
-        """Whether these are the very same messages, or the very same table."""
+        """Whether these are the same message objects, or the same table object."""
         if isinstance(sent, Message):
             sent = (sent,)
         if not isinstance(sent, Sequence) or not isinstance(self._content, list):
@@ -227,7 +227,7 @@ class Parcel:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Locked as long as a sender waits for its turn, or sends."""
+        """Lock the parcel while a sender waits for its turn or sends."""
         self._holds.append(None)
         try:
             yield
@@ -239,7 +239,7 @@ class Parcel:
             raise InvalidOperation("The parcel is published already. Make another one.")
 
     def check_messages(self) -> None:
-        """Refuse messages of which one was published under a number before."""
+        """Raise if one of the messages was published under a number before."""
         if not isinstance(self._content, list):
             return
         numbers = [message.published_sequence_number for message in self._content]
@@ -250,7 +250,7 @@ class Parcel:
             )
 
     def identify(self, *, copied: bool = False) -> None:
-        """Give an id to each message that has none, for good; or to copies, if the caller's own may be sent once more."""
+        """Set ids on messages that have none, or on copies if the caller may send its own messages again as new ones."""
         if isinstance(self._content, list):
             if copied:
                 self._content = [copy(message) if message.id is None else message for message in self._content]
@@ -268,20 +268,20 @@ class Parcel:
         self._numbers = None
 
     def set_published(self, unheard: Receipt | None = None) -> None:
-        """Note that the parcel was stored. A receipt that its sender has not heard of is kept for the sender."""
+        """Note that the parcel was stored. `unheard` is a receipt that its sender has not got yet."""
         self._published, self._unheard = True, unheard
         if self._numbers is not None:
             self._show_numbers()
 
     def take_unheard(self) -> Receipt | None:
-        """The answer of the hub to a send whose sender never heard it; told once."""
+        """Take the receipt that the sender never got; it is returned only once."""
         unheard, self._unheard = self._unheard, None
         return unheard
 
     def _show_numbers(self) -> None:
         messages = self._content if isinstance(self._content, list) else self._viewed or ()
         if self._numbers is not None:
-            # After the largest number comes 0.
+            # Numbers wrap around to 0 after the largest.
             numbers = chain(range(self.first, limits.PUBLISHED_SEQUENCE_MAX + 1), count())
             set_each(messages, "published_sequence_number", numbers)
 

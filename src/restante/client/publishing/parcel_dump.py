@@ -1,4 +1,4 @@
-"""A parcel as bytes that outlive the process: an envelope of MessagePack, with the messages as an Arrow stream."""
+"""A parcel as bytes that outlive the process: a MessagePack envelope with the messages as an Arrow stream."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _set = msgspec.structs.force_setattr
 
 
 class Dumped(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is kept of a parcel."""
+    """The stored state of a parcel."""
 
     partition: int | None
     max_size_in_bytes: int
@@ -56,7 +56,7 @@ def dumped(parcel: Dumped) -> bytes:
 
 
 def loaded(content: bytes) -> tuple[Dumped, pa.Table]:
-    """The parcel that was dumped, and its messages."""
+    """The state of a dumped parcel, and its messages."""
     kept = _opened(content)
     try:
         parcel = packed_decoder(Dumped).decode(kept)
@@ -73,12 +73,12 @@ def loaded(content: bytes) -> tuple[Dumped, pa.Table]:
 
 
 def stream_of(content: Sequence[Message] | pa.Table) -> bytes:
-    """The messages, as the rules make them; raises what is wrong with them."""
+    """The messages as an Arrow stream. Raises if the rules refuse one."""
     return encode_columns(content, random=os.urandom, now_ms=time.time_ns() // 1_000_000)
 
 
 def messages_of_table(table: pa.Table) -> tuple[Message, ...]:
-    """Columns that a caller sends, as messages."""
+    """The messages of columns that a caller sends."""
     columns, faults = intake.from_arrow(table, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)
     if faults:
         raise refusal(faults)
@@ -97,7 +97,7 @@ def messages_of_table(table: pa.Table) -> tuple[Message, ...]:
 
 
 def _opened(content: bytes) -> bytes:
-    """The inside of the envelope, if it is whole and ours."""
+    """The content of the envelope. Raises unless it is a complete dumped parcel."""
     if not isinstance(content, bytes | bytearray | memoryview):
         raise InvalidRequest(f"A parcel is loaded from bytes, not {type(content).__name__}.")
     try:

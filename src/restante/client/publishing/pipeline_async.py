@@ -1,6 +1,6 @@
-"""`producer.pipeline()` for asynchronous programs: sends that return at once, carried by a task.
+"""`producer.pipeline()` for asynchronous programs: sends return at once, and a task carries them.
 
-A pipeline gets to the hub by an `AsyncCarrier`; `AsyncCallCarrier` is the one to a hub in this process.
+An `AsyncCarrier` takes them to the hub; `AsyncCallCarrier` is the one for a hub in this process.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from restante.model.publishing.message import Message
 
 
 class AsyncCarrier(Protocol):
-    """How the frames of a pipeline get to the hub. All but `close` are called by one task."""
+    """Takes the frames of a pipeline to the hub. All methods but `close` are called by one task."""
 
     def identify(self, messages: list[Message]) -> list[Message]: ...
     def encode(self, load: Load[Any]) -> object: ...
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        """Carry out a step. Between a frame and its answer, do something else meanwhile."""
+        """Carry out a step. Call `meanwhile` between sending a frame and waiting for its answer."""
         ...
 
     async def close(self) -> None: ...
 
 
 class InProcessPublish(Protocol):
-    """How a hub in this process is called."""
+    """Publishes to a hub in this process."""
 
     async def __call__(self, call: Publish, /) -> Receipt: ...
 
 
 class AsyncCallCarrier:
-    """Carries frames to a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
+    """Carries frames to a hub in this process, where a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
     def __init__(self, call: InProcessPublish) -> None:
         self._call = call
@@ -56,13 +56,13 @@ class AsyncCallCarrier:
         return messages
 
     def encode(self, load: Load[Any]) -> None:
-        """Messages are taken as they are."""
+        """Nothing: a hub in this process takes messages as they are."""
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
         receipt: Receipt = yield LongWork(partial(self._call, Publish(load.sent, batch=load.batch)))
         return receipt
 
-    async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
+    async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - there is no wait to fill
         assert isinstance(step, LongWork)
         receipt: Receipt = await step.function()
         return receipt
@@ -121,7 +121,7 @@ class Pipeline:
             await self._changed.wait_for(self._has_room)
 
     async def flush(self) -> None:
-        """Wait until all that was sent so far has been answered. What came of it is in the futures.
+        """Wait until everything sent so far has been answered. The outcomes are in the futures.
 
         ```python
         await pipeline.flush()
@@ -132,7 +132,7 @@ class Pipeline:
             await self._changed.wait_for(lambda: self._state.answered >= upto)
 
     async def close(self) -> None:
-        """Wait for all answers, and let go of the connection.
+        """Wait for all answers, and close the connection.
 
         ```python
         await pipeline.close()
@@ -148,7 +148,7 @@ class Pipeline:
         await asyncio.shield(self._ending)
 
     async def abort(self) -> None:
-        """Let go at once: what has not been answered fails. It may have been stored.
+        """Close at once. Sends without an answer fail; they may have been stored.
 
         ```python
         await pipeline.abort()
@@ -183,7 +183,7 @@ class Pipeline:
         await self._carrier.close()
 
     async def _deliver(self, load: Load[Future[Receipt]]) -> None:
-        """Carry a load to the hub. Its senders are told while the next load is under way, or at once if there is none."""
+        """Carry a load to the hub. Its senders get their answers while the next load is under way, or at once if there is none."""
         try:
             outcome: Outcome = await self._run(self._carrier.deliver(load))
         except RestanteError as error:
@@ -194,7 +194,7 @@ class Pipeline:
         with self._changed:
             self._state.settle(load, outcome)
             is_last = self._state.idle
-        del outcome, load  # An error holds this frame: with the outcome, which is that error, both would be kept.
+        del outcome, load  # An error's traceback holds this frame, and `outcome` is that error: break the cycle.
         if is_last:
             self._tell()
 
@@ -214,12 +214,12 @@ class Pipeline:
                 proceed = partial(dialogue.throw, error)
 
     def _meanwhile(self) -> None:
-        """Tell the senders of the last frame, and encode the next one, while a frame is under way."""
+        """While a frame is under way, answer the senders of the last one, and encode the next."""
         self._tell()
         with self._changed:
             load = self._state.prepare()
         if load is not None:
-            # What cannot be encoded is told when its turn comes.
+            # A load that cannot be encoded fails when its turn comes.
             with suppress(RestanteError):
                 load.content = self._carrier.encode(load)
 
@@ -233,7 +233,7 @@ class Pipeline:
         self._kept.append((promise, outcome))
 
     def _tell(self) -> None:
-        """Keep promises, outside the lock: what hangs on one may send again. Then wake the callers that wait."""
+        """Resolve promises outside the lock, because their callbacks may send again. Then wake the waiting callers."""
         kept, self._kept = self._kept, []
         for promise, outcome in kept:
             try:
@@ -242,7 +242,7 @@ class Pipeline:
                 else:
                     promise.set_result(outcome)
             except InvalidStateError:
-                pass  # A promise that was cancelled meanwhile wants no answer.
+                pass  # The promise was cancelled meanwhile.
         if kept:
             with self._changed:
                 self._changed.notify_all()

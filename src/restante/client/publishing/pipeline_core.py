@@ -1,19 +1,18 @@
-"""The sends of a pipeline, without input and output: what waits, what goes together in a frame, and which send gets what answer.
+"""`Pipelining`, the core of a pipeline without I/O: what waits, what shares a frame, and which answer each send gets.
 
-Everything sent while a frame is under way goes into the next one, so frames grow with the load. One frame is under way
-at a time: were there two, and the first were refused for one bad message, the second would be stored before what is
-left of the first. So messages are stored in the order in which they were sent, whatever happens. While the hub is at
-work, the next frame is prepared, and the senders of the last one are told.
+Everything sent while a frame is under way goes into the next one, so frames grow with the load. Only one frame is under way
+at a time. With two, if the first were refused for one bad message, the second would be stored before the rest of the first.
+So messages are always stored in the order in which they were sent. While the hub works on a frame, the next one is
+prepared, and the senders of the last one get their answers.
 
-A frame is answered as a whole. Its sends are told apart again as far as the answer allows:
+A frame is answered as a whole. Each send gets its own answer as far as that allows:
 
-- All of it was new, or all of it was stored before: each send gets a receipt of its own.
-- Some of it was stored before: the hub says how many, not which. Each send gets the receipt of the whole frame.
-- Messages were refused, by their index: their sends get the error, and the others are sent again.
-- Their batch takes nothing more: all sends of the frame get the error, for a frame is of one batch.
-- The frame as a whole was refused: it is halved until it is known which sends are not to be had.
-- The hub is out of reach for longer than patience lasts: this send and all after it fail, for else the order would not
-  hold.
+- All messages were new, or all were stored before: each send gets its own receipt.
+- Some messages were stored before: the hub says how many, but not which. Each send gets the receipt of the whole frame.
+- Messages were refused by index: their sends get the error, and the others are sent again.
+- The batch takes nothing more: all sends of the frame get the error, because a frame has one batch.
+- The frame was refused as a whole: it is halved until the refused sends are found.
+- The hub stays unreachable after all retries: the sends of the frame and all later ones fail, to keep the order.
 """
 
 from __future__ import annotations
@@ -48,32 +47,32 @@ from restante.model.publishing.message import Message
 Promise = TypeVar("Promise")
 Outcome: TypeAlias = Receipt | RestanteError
 Identify: TypeAlias = Callable[[list[Message]], list[Message]]
-"""The same messages, each with an id, if the link cannot do without: it may have to repeat them."""
+"""A function that returns the same messages, with ids if the link may have to repeat them."""
 
 _SIZED = (bytes, str)
 _OTHER_BYTES = 512
-"""The bytes that a message takes beside its data, and data that is no text or bytes, about."""
+"""Estimated bytes of a message besides its data, and of data that is neither text nor bytes."""
 
 
 class Posted(msgspec.Struct, Generic[Promise], eq=False, gc=False):
-    """One send: its messages, and the promise that its sender holds. There are many, so the collector is spared them."""
+    """One send: its messages, and the promise that its sender holds. Untracked by the garbage collector, as there are many."""
 
     messages: tuple[Message, ...]
     promise: Promise
     number: int
     size: int
     batch: str | None = None
-    """The batch whose items the messages become."""
+    """The batch that the messages become items of."""
 
 
 class Load(msgspec.Struct, Generic[Promise], eq=False):
-    """Sends that go together: what one frame carries."""
+    """The sends in one frame."""
 
     posted: list[Posted[Promise]]
     messages: list[Message]
     batch: str | None = None
     content: Any = None
-    """The messages as the link sends them, once they have been encoded."""
+    """The messages as the link sends them, once encoded."""
 
     @property
     def sent(self) -> Few | Many:
@@ -82,7 +81,7 @@ class Load(msgspec.Struct, Generic[Promise], eq=False):
 
 
 class Pipelining(SendQueue[Posted[Promise]]):
-    """The sends of one pipeline. `resolve` keeps a promise, `identify` gives ids to messages that have none."""
+    """The sends of one pipeline. `resolve` fulfils a promise; `identify` gives ids to messages that have none."""
 
     def __init__(self, resolve: Callable[[Promise, Outcome], None], identify: Identify) -> None:
         super().__init__()
@@ -92,13 +91,13 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self._prepared: Load[Promise] | None = None
         self._portion = limits.FRAME_MESSAGES_MAX
         self.messages = 0
-        """Sent, and not answered yet."""
+        """How many messages are sent and not answered."""
         self.size = 0
-        """About how many bytes the sends are."""
+        """Estimated bytes of these messages."""
         self.closed = False
         """Whether nothing more may be sent."""
         self.aborted = False
-        """Whether nothing more is delivered: what waits is to be abandoned."""
+        """Whether nothing more is delivered, and waiting sends are to be abandoned."""
 
     @property
     def full(self) -> bool:
@@ -106,7 +105,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
 
     @property
     def answered(self) -> int:
-        """All sends with lower numbers have been answered. `taken` is the number of the next send."""
+        """The number below which all sends have been answered. `taken` is the number of the next send."""
         for load in (self._under_way, self._prepared):
             if load is not None:
                 return load.posted[0].number
@@ -138,24 +137,24 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self.size += size
 
     def wait(self, now: float) -> float | None:  # noqa: ARG002 - nothing waits for more
-        """A load is due as soon as anything waits and no other is under way."""
+        """0, so that a load is due at once, if anything waits and no load is under way; else None."""
         return None if self.idle or self.aborted or self._under_way is not None else 0
 
     def take(self) -> Load[Promise]:
-        """The next load: what was prepared, or else what waits."""
+        """Take the next load: the prepared one, or else one of waiting sends."""
         load = self._under_way = self._prepared or self._gathered()
         self._prepared = None
         return load
 
     def prepare(self) -> Load[Promise] | None:
-        """The load after the one that is under way, if there is one and it is new: it can be encoded ahead."""
+        """Prepare the load after the one under way, to be encoded ahead; None if there is none or it is prepared already."""
         if self._prepared is not None or not self.waiting:
             return None
         self._prepared = self._gathered()
         return self._prepared
 
     def settle(self, load: Load[Promise], outcome: Outcome) -> None:
-        """Answer the sends of the load that was under way, as far as the outcome says; the others are sent again."""
+        """Answer the sends of the load under way as far as its outcome decides; the others are sent again."""
         if isinstance(outcome, RestanteError):
             self._refused(load.posted, outcome)
         else:
@@ -163,7 +162,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self._under_way = None
 
     def abandon(self, error: RestanteError) -> None:
-        """Give all sends without an answer this error: nothing more will be delivered."""
+        """Fail all unanswered sends with this error, because nothing more will be delivered."""
         self._again([] if self._under_way is None else self._under_way.posted)
         self._under_way = None
         left = [*self.waiting]
@@ -172,7 +171,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
             self._answer(posted, error)
 
     def _gathered(self) -> Load[Promise]:
-        """The sends that go into the next frame; at least one, and all of one batch or of none."""
+        """The load of the next frame: at least one send, all of the same batch or of none."""
         batch = self.waiting[0].batch
         count = messages = size = 0
         for posted in self.waiting:
@@ -185,7 +184,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
         return Load(frame, self._identified(frame), batch)
 
     def _identified(self, frame: Sequence[Posted[Promise]]) -> list[Message]:
-        """The messages of a frame. Their ids stay, should they have to be sent again in another one."""
+        """The messages of a frame, with ids that they keep if they must be sent again in another frame."""
         given = [message for posted in frame for message in posted.messages]
         messages = self._identify(given)
         if messages is not given:
@@ -218,7 +217,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
             self._again(frame)
 
     def _again(self, frame: Sequence[Posted[Promise]]) -> None:
-        """Put back what was taken, in its place: the load that was prepared, and these sends before it."""
+        """Put these sends back at the front, and before that the prepared load, which comes after them."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             self.put_back(prepared.posted)
@@ -231,7 +230,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
 
 
 def messages_of(sent: object) -> tuple[Message, ...]:
-    """The messages of a send through a pipeline: one, or a few that are stored together."""
+    """The messages of one send through a pipeline, which are stored together."""
     if isinstance(sent, Message):
         return (sent,)
     taken = few_sendable(sent)
@@ -241,7 +240,7 @@ def messages_of(sent: object) -> tuple[Message, ...]:
 
 
 def receipts_of(counts: Sequence[int], receipt: Receipt) -> list[Receipt]:
-    """The receipt of each send of a frame, given how many messages each had."""
+    """The receipt of each send of a frame. `counts` has the number of messages of each."""
     if len(counts) == 1:
         return [receipt]
     if receipt.accepted and receipt.duplicates:
@@ -257,13 +256,13 @@ def receipts_of(counts: Sequence[int], receipt: Receipt) -> list[Receipt]:
 
 
 def _numbered(partition: int, first: int, count: int) -> Receipt:
-    """All in one partition: the numbers of a publish are contiguous, in the order sent."""
+    """The receipt of a send whose messages are in one partition. Numbers of a publish are contiguous, in the order sent."""
     own = PartitionReceipt(partition=partition, first_sequence_number=first, last_sequence_number=first + count - 1)
     return Receipt(accepted=count, duplicates=0, partitions=(own,) if count else ())
 
 
 def faults_of(counts: Sequence[int], error: RestanteError) -> dict[int, FaultyMessages]:
-    """The error of each send that has refused messages, by its place in the frame."""
+    """The error of each send that has refused messages, by its index in the frame."""
     if not isinstance(error, FaultyMessages):
         return {}
     place_of = [place for place, count in enumerate(counts) for _ in range(count)]
@@ -289,6 +288,6 @@ def _refusal(faults: Sequence[Fault]) -> FaultyMessages:
 
 
 def size_of(message: Message) -> int:
-    """About how many bytes a message is; enough to bound what is held, and each frame."""
+    """Estimated bytes of a message, accurate enough to bound memory and frames."""
     data = message.data
     return len(data) + _OTHER_BYTES if type(data) in _SIZED else _OTHER_BYTES

@@ -1,7 +1,7 @@
 # Generated from `pipeline_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""`producer.pipeline()` for programs that wait: sends that return at once, carried by a thread.
+"""`producer.pipeline()` for programs that wait: sends return at once, and a thread carries them.
 
-A pipeline gets to the hub by an `Carrier`; `CallCarrier` is the one to a hub in this process.
+An `Carrier` takes them to the hub; `CallCarrier` is the one for a hub in this process.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from restante.model.publishing.message import Message
 
 
 class Carrier(Protocol):
-    """How the frames of a pipeline get to the hub. All but `close` are called by one thread."""
+    """Takes the frames of a pipeline to the hub. All methods but `close` are called by one thread."""
 
     def identify(self, messages: list[Message]) -> list[Message]: ...
     def encode(self, load: Load[Any]) -> object: ...
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        """Carry out a step. Between a frame and its answer, do something else meanwhile."""
+        """Carry out a step. Call `meanwhile` between sending a frame and waiting for its answer."""
         ...
 
     def close(self) -> None: ...
 
 
 class InProcessPublish(Protocol):
-    """How a hub in this process is called."""
+    """Publishes to a hub in this process."""
 
     def __call__(self, call: Publish, /) -> Receipt: ...
 
 
 class CallCarrier:
-    """Carries frames to a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
+    """Carries frames to a hub in this process, where a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
     def __init__(self, call: InProcessPublish) -> None:
         self._call = call
@@ -52,13 +52,13 @@ class CallCarrier:
         return messages
 
     def encode(self, load: Load[Any]) -> None:
-        """Messages are taken as they are."""
+        """Nothing: a hub in this process takes messages as they are."""
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
         receipt: Receipt = yield LongWork(partial(self._call, Publish(load.sent, batch=load.batch)))
         return receipt
 
-    def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
+    def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - there is no wait to fill
         assert isinstance(step, LongWork)
         receipt: Receipt = step.function()
         return receipt
@@ -107,7 +107,7 @@ class Pipeline:
             self._changed.wait_for(self._has_room)
 
     def flush(self) -> None:
-        """Wait until all that was sent so far has been answered. What came of it is in the futures.
+        """Wait until everything sent so far has been answered. The outcomes are in the futures.
 
         ```python
         pipeline.flush()
@@ -118,7 +118,7 @@ class Pipeline:
             self._changed.wait_for(lambda: self._state.answered >= upto)
 
     def close(self) -> None:
-        """Wait for all answers, and let go of the connection.
+        """Wait for all answers, and close the connection.
 
         ```python
         pipeline.close()
@@ -130,7 +130,7 @@ class Pipeline:
         self._finish()
 
     def abort(self) -> None:
-        """Let go at once: what has not been answered fails. It may have been stored.
+        """Close at once. Sends without an answer fail; they may have been stored.
 
         ```python
         pipeline.abort()
@@ -163,7 +163,7 @@ class Pipeline:
         self._carrier.close()
 
     def _deliver(self, load: Load[Future[Receipt]]) -> None:
-        """Carry a load to the hub. Its senders are told while the next load is under way, or at once if there is none."""
+        """Carry a load to the hub. Its senders get their answers while the next load is under way, or at once if there is none."""
         try:
             outcome: Outcome = self._run(self._carrier.deliver(load))
         except RestanteError as error:
@@ -174,7 +174,7 @@ class Pipeline:
         with self._changed:
             self._state.settle(load, outcome)
             is_last = self._state.idle
-        del outcome, load  # An error holds this frame: with the outcome, which is that error, both would be kept.
+        del outcome, load  # An error's traceback holds this frame, and `outcome` is that error: break the cycle.
         if is_last:
             self._tell()
 
@@ -194,12 +194,12 @@ class Pipeline:
                 proceed = partial(dialogue.throw, error)
 
     def _meanwhile(self) -> None:
-        """Tell the senders of the last frame, and encode the next one, while a frame is under way."""
+        """While a frame is under way, answer the senders of the last one, and encode the next."""
         self._tell()
         with self._changed:
             load = self._state.prepare()
         if load is not None:
-            # What cannot be encoded is told when its turn comes.
+            # A load that cannot be encoded fails when its turn comes.
             with suppress(RestanteError):
                 load.content = self._carrier.encode(load)
 
@@ -213,7 +213,7 @@ class Pipeline:
         self._kept.append((promise, outcome))
 
     def _tell(self) -> None:
-        """Keep promises, outside the lock: what hangs on one may send again. Then wake the callers that wait."""
+        """Resolve promises outside the lock, because their callbacks may send again. Then wake the waiting callers."""
         kept, self._kept = self._kept, []
         for promise, outcome in kept:
             try:
@@ -222,7 +222,7 @@ class Pipeline:
                 else:
                     promise.set_result(outcome)
             except InvalidStateError:
-                pass  # A promise that was cancelled meanwhile wants no answer.
+                pass  # The promise was cancelled meanwhile.
         if kept:
             with self._changed:
                 self._changed.notify_all()

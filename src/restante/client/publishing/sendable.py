@@ -1,7 +1,7 @@
-"""Values that a caller gives to be sent, made into what a link takes: messages, or columns.
+"""`sendable` turns the values that callers send into what a link takes: messages, or columns.
 
-A message, a mapping of its fields, a CloudEvent (an object of the `cloudevents` package, or its mapping), a list of any of
-these, or a frame. What a link takes already is given back as it is, and is not looked at.
+Callers may give a message, a mapping of its fields, a CloudEvent (an object of the `cloudevents` package, or its mapping), a
+list of any of these, or a frame. Values that a link takes already are returned unchanged and unchecked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from restante.wire.incoming.shapes import Shaped, check_recipients, faults_of, f
 _ALLOWED = (*FIELDS, "recipients", "data_base64")
 _TIMES = ("expires_at", "visible_at")
 _EVENT_MARK = "specversion"
-"""Every CloudEvent has it, and no message does."""
+"""The attribute that every CloudEvent has, and no message."""
 _NO_LIST = (str, bytes, bytearray, memoryview)
 
 
@@ -55,7 +55,7 @@ class MessageFields(TypedDict, total=False):
 
 
 def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
-    """The value that a link takes: a message, a list of messages, or columns. Raises the refusal of what can be none of these."""
+    """The value for a link: a message, a list of messages, or columns. Raises if it can be none of these."""
     if fields:
         return _message_of_fields(sent, fields)
     if sent is UNSET:
@@ -73,7 +73,7 @@ def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
 
 
 def few_sendable(sent: object) -> tuple[Message, ...] | None:
-    """The messages of one message, or of a list of them; None for columns, and for what can be neither."""
+    """The messages of one message or a list of them; None for columns and all else."""
     if not _is_one(sent) and not isinstance(sent, list | tuple):
         return None
     taken: Any = sendable(sent)
@@ -81,7 +81,7 @@ def few_sendable(sent: object) -> tuple[Message, ...] | None:
 
 
 def message_of(given: object, index: int = 0) -> Message:
-    """One message of whatever may be one; its place among others is named if it is wrong."""
+    """A message from a value that may be one. Errors name its `index` among others."""
     if isinstance(given, Message):
         return given
     shaped = _shape(index, given)
@@ -91,12 +91,12 @@ def message_of(given: object, index: int = 0) -> Message:
 
 
 def messages_of_one(given: object, index: int = 0) -> Sequence[Message]:
-    """The messages of whatever may be one: of a broadcast, one for each recipient."""
+    """The messages from a value that may be one message. A broadcast gives one for each recipient."""
     return spread((message_of(given, index),))
 
 
 def single_message(given: object) -> Message:
-    """One message for one recipient, where there is room for no more."""
+    """One message for one recipient. Raises for a broadcast."""
     message = message_of(given)
     if isinstance(message, Broadcast):
         raise InvalidRequest("Here a message has one recipient: use recipient, not recipients.")
@@ -123,7 +123,7 @@ def _is_one(sent: object) -> bool:
 
 
 def _is_event(given: object) -> bool:
-    """Whether a value is an event of the `cloudevents` package, whose classes differ by version: what they share is asked for."""
+    """Whether a value is an event of the `cloudevents` package. Its classes differ by version, so test what they share."""
     return callable(getattr(given, "get_attributes", None)) and callable(getattr(given, "get_data", None))
 
 
@@ -138,7 +138,7 @@ def _shape(index: int, given: object) -> Shaped:
 
 
 def _mapping_of_event(event: Any) -> dict[str, Any]:  # noqa: ANN401 - of a package that need not be there
-    """An event in the form of JSON. One without data has none: it is a claim check."""
+    """An event in its JSON form. Without data, it is a claim check."""
     data = event.get_data()
     attributes = {name: value for name, value in event.get_attributes().items() if value is not None}
     if data is None:
@@ -168,7 +168,7 @@ def _shape_fields(index: int, fields: Mapping[str, Any]) -> Shaped:
 
 
 def _take(shaped: Shaped, name: str, value: Any) -> None:  # noqa: ANN401 - whatever a caller gives
-    """One field into its place; the values themselves are left to the rules."""
+    """Set one field. Its value is checked by the rules later."""
     if name == "data_base64":
         shaped.fields["data"] = _unpacked(shaped, value)
     elif name in _TIMES and isinstance(value, str):

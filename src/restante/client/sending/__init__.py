@@ -1,1 +1,1 @@
-"""The core of all that gathers, sends together and settles: a pure queue, and a sender of tasks or of threads."""
+"""The core of clients that gather items and send them together: a pure queue, and a sender with tasks or threads."""

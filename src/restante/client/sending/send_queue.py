@@ -1,11 +1,10 @@
-"""The queue of what waits to be sent, without input and output: gathered in order, sent together, settled or put back.
+"""`SendQueue`, without I/O: items are gathered in order, sent together, and settled or put back.
 
-A *gathering* is a queue, or several, with rules of its own: what goes together in a load, when a load is due, and what
-its outcome means. `Sender` and `AsyncSender` carry loads out: they ask `wait` and `take`, and send what they got.
+A *gathering* is one queue or several with their rules: what goes together in a load, when a load is due, and what its
+outcome means. `Sender` and `AsyncSender` call its `wait` and `take`, and send the loads.
 
-What must stay true: items leave the queue at its front, and come back there. So they are sent in the order in which they
-were put in, whatever fails. `taken` and `settled` count what the callers put in, so that `settled >= hurry()` is the end of
-a flush.
+What must stay true: items leave the queue at its front, and come back there, so whatever fails, they are sent in the order
+in which they were put in. `taken` and `settled` count the same units, so a flush ends when `settled >= hurry()`.
 """
 
 from __future__ import annotations
@@ -19,36 +18,36 @@ Load_co = TypeVar("Load_co", covariant=True)
 
 
 class SendQueue(Generic[Item]):
-    """Items of one order. Where threads share it, each call holds their lock."""
+    """A queue of items in order. Threads that share it must hold their lock for every call."""
 
     __slots__ = ("settled", "taken", "urgent", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[Item] = deque()
         self.taken = 0
-        """How much was ever put in."""
+        """How many units were ever put in."""
         self.settled = 0
-        """How much of it has its outcome, and so has been told."""
+        """How many of them have an outcome that was reported."""
         self.urgent = 0
-        """How much of what was taken is to be sent without waiting for more."""
+        """Up to which count of `taken` units are sent without waiting for more."""
 
     def take_first(self, count: int) -> list[Item]:
-        """The first items, which are under way from now on."""
+        """Take the first `count` items, which are under way from now on."""
         popleft = self.waiting.popleft
         return [popleft() for _ in range(count)]
 
     def put_back(self, items: Sequence[Item]) -> None:
-        """Items that were under way wait again, in their place."""
+        """Put items that were under way back at the front."""
         self.waiting.extendleft(reversed(items))
 
     def hurry(self) -> int:
-        """Send all without waiting for more. Gives how far things must be settled for it."""
+        """Send everything without waiting for more; return the value that `settled` must reach for that."""
         self.urgent = self.taken
         return self.taken
 
 
 class Gathering(Protocol[Load_co]):
-    """The source of the loads that a sender sends. Where threads share it, each call holds their lock."""
+    """The source of the loads that a sender sends. Threads that share it must hold their lock for every call."""
 
     @property
     def finished(self) -> bool:
@@ -56,9 +55,9 @@ class Gathering(Protocol[Load_co]):
         ...
 
     def wait(self, now: float) -> float | None:
-        """Seconds until a load is due: 0 if one is due now, None if none will be by itself."""
+        """Seconds until a load is due: 0 if one is due now, None if none will be due without another call."""
         ...
 
     def take(self) -> Load_co:
-        """The load that is due. It is under way until its outcome is settled."""
+        """Take the load that is due. It is under way until its outcome is settled."""
         ...

@@ -1,4 +1,4 @@
-"""Sending what is gathered, for asynchronous programs: a task for as long as loads are due, and a timer for the next."""
+"""Sending gathered loads, for asynchronous programs: a task runs while loads are due, and a timer waits for the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Load = TypeVar("Load")
 
 
 class AsyncSender(Generic[Load]):
-    """Sends the loads of a gathering, `at_once` of them at a time. `send` sends a load and settles its outcome."""
+    """Sends the loads of a gathering, up to `at_once` at a time. `send` sends a load and settles its outcome."""
 
     def __init__(
         self, gathering: Gathering[Load], send: Callable[[Load], Awaitable[None]], *, name: str, at_once: int = 1
@@ -27,20 +27,20 @@ class AsyncSender(Generic[Load]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.changed = AsyncCondition()
-        """Callers wait for it: for room, for outcomes, for the end."""
+        """Callers wait on this for room, for outcomes, and for the end."""
 
     @property
     def alarmed(self) -> bool:
-        """Whether the sender will look by itself when the next load is due."""
+        """Whether a timer is set for the next load."""
         return self._timer is not None
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is itself called by the sender, and so would wait for itself."""
+        """Whether the caller runs inside one of the sender's tasks, and so would wait for itself."""
         return asyncio.current_task() in self._tasks
 
     def stir(self) -> None:
-        """Send what is due, as far as there may be more sends, and look again when the next load will be due."""
+        """Start sending due loads, up to `at_once`, or set the timer for the next one."""
         while self._sending < self._at_once:
             seconds = self._gathering.wait(time.monotonic())
             if seconds != 0:
@@ -50,14 +50,14 @@ class AsyncSender(Generic[Load]):
             self._tasks.add(asyncio.create_task(self._carry(self._gathering.take()), name=self._name))
 
     async def finish(self) -> None:
-        """Wait until all is settled. A caller that is cancelled here has only stopped waiting."""
+        """Wait until everything is settled. Cancelling this call only stops the waiting."""
         self.stir()
         while not self._gathering.finished:
             await self.changed.wait()
         await self._end()
 
     async def cancel(self) -> None:
-        """Give up what is under way, and send nothing more."""
+        """Cancel the loads under way, and send nothing more."""
         for task in self._tasks:
             task.cancel()
         await self._end()
@@ -77,7 +77,7 @@ class AsyncSender(Generic[Load]):
         self.stir()
 
     async def _carry(self, load: Load) -> None:
-        """The task: one load after another, as long as any is due."""
+        """The task: send one load after another while any is due."""
         try:
             await self._send(load)
             while (seconds := self._gathering.wait(time.monotonic())) == 0:

@@ -1,7 +1,7 @@
-"""Sending what is gathered, for programs that wait: loads are carried by threads.
+"""Sending gathered loads, for programs that wait: threads carry the loads.
 
-Of the threads that have nothing to send, one watches: it sleeps until something is due. When it goes to send, another
-takes its place, one that rests, or a new one as long as there may be more sends. So each load wakes one thread.
+Of the idle threads, one watches: it sleeps until a load is due. When it starts sending, another one takes its place: a
+resting thread or, up to `at_once`, a new one. So each load wakes only one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Load = TypeVar("Load")
 
 
 class Sender(Generic[Load]):
-    """Sends the loads of a gathering, `at_once` of them at a time. `send` sends a load and settles its outcome."""
+    """Sends the loads of a gathering, up to `at_once` at a time. `send` sends a load and settles its outcome."""
 
     def __init__(
         self, gathering: Gathering[Load], send: Callable[[Load], None], *, name: str, at_once: int = 1
@@ -29,24 +29,24 @@ class Sender(Generic[Load]):
         self._at_once = at_once
         self.lock = threading.Lock()
         self._due = Condition(self.lock)
-        """The thread that watches waits for it."""
+        """The watching thread waits on this."""
         self._relief = Condition(self.lock)
-        """The threads that rest wait for it."""
+        """The resting threads wait on this."""
         self._watched = False
         self._resting = 0
         self._threads: list[threading.Thread] = []
         self.alarmed = False
-        """Whether the sender will look by itself when the next load is due."""
+        """Whether a thread will wake by itself when the next load is due."""
         self.changed = Condition(self.lock)
-        """Guards the gathering. Callers wait for it: for room, for outcomes, for the end."""
+        """Guards the gathering. Callers wait on this for room, for outcomes, and for the end."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is itself called by the sender, and so would wait for itself."""
+        """Whether the caller runs in one of the sender's threads, and so would wait for itself."""
         return threading.current_thread() in self._threads
 
     def stir(self) -> None:
-        """Wake the thread that watches, or begin one, if there may be more. The caller holds the lock."""
+        """Wake the watching thread, or start one if there may be more. The caller holds the lock."""
         if self._watched:
             self._due.notify()
         elif self._resting:
@@ -57,7 +57,7 @@ class Sender(Generic[Load]):
             thread.start()
 
     def finish(self) -> None:
-        """Wait until all is settled."""
+        """Wait until everything is settled."""
         with self.changed:
             self.stir()
             self.changed.wait_for(lambda: self._gathering.finished)
@@ -67,12 +67,12 @@ class Sender(Generic[Load]):
             thread.join()
 
     def _carry(self) -> None:
-        """The thread: one load after another, until the gathering is finished."""
+        """The thread: send one load after another until the gathering is finished."""
         while (load := self._next()) is not None:
             self._send(load)
 
     def _next(self) -> Load | None:
-        """The next load, as soon as one is due; None when nothing will be any more."""
+        """Wait for the next load; None when the gathering is finished."""
         with self.changed:
             while (seconds := self._gathering.wait(time.monotonic())) != 0:
                 if self._gathering.finished:

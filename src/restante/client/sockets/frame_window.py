@@ -1,8 +1,7 @@
-"""The frames of one connection that are under way, and who gets which answer, without input and output.
+"""`UnderWay`: the unanswered frames of one connection, and the callers that wait for them, without I/O.
 
-A frame has a number that no other frame of the publish socket ever has, and its answer comes back by it, in any order. A
-caller that stops waiting leaves the number behind: the hub still works on it, so the frame takes room until it is answered,
-and nobody gets the answer.
+Each frame has a number that is unique for its publish socket. Answers name it, and come in any order. If a caller stops
+waiting, its frame still takes room until it is answered, because the hub still works on it; the answer is then dropped.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ Promise = TypeVar("Promise")
 
 
 class UnderWay(Generic[Promise]):
-    """The frames that are not answered yet, at most `window` of them, and what was promised to their callers."""
+    """The unanswered frames, at most `window` of them, with the promises of their callers."""
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._promises: dict[int, Promise | None] = {}
         self.answers = 0
-        """How many came. A connection over which none comes any more is not to be trusted."""
+        """How many answers have come. A connection over which no more come is given up."""
         self.ended = False
 
     @property
@@ -35,7 +34,7 @@ class UnderWay(Generic[Promise]):
 
     @property
     def anybody_waits(self) -> bool:
-        """Whether anybody waits for an answer."""
+        """Whether a caller waits for an answer."""
         return any(promise is not None for promise in self._promises.values())
 
     def put(self, number: int, promise: Promise) -> None:
@@ -44,21 +43,21 @@ class UnderWay(Generic[Promise]):
         self._promises[number] = promise
 
     def answered(self, number: int) -> Promise | None:
-        """The promise of the caller that waits for this answer, if one does."""
+        """Note an answer; return the promise of the caller that waits for it, if one does."""
         self.answers += 1
         return self._promises.pop(number, None)
 
     def forget(self, number: int) -> None:
-        """Forget a frame for whose answer nobody waits any more."""
+        """Forget the caller of a frame, which has stopped waiting."""
         if number in self._promises:
             self._promises[number] = None
 
     def withdraw(self, number: int) -> None:
-        """This frame was not sent after all."""
+        """Remove a frame that was not sent after all."""
         self._promises.pop(number, None)
 
     def end(self) -> list[Promise]:
-        """The connection is lost. Gives the promises of all callers that wait; none of them gets an answer."""
+        """Note that the connection is lost; return the promises of all waiting callers, which will get no answer."""
         self.ended = True
         waiting = [promise for promise in self._promises.values() if promise is not None]
         self._promises.clear()

@@ -1,4 +1,4 @@
-"""Frames of `WS /v1/publish` without input and output: what a frame says, what its answer says, when it is sent again."""
+"""The frames of `WS /v1/publish`, without I/O: encoding them, reading their answers, and sending them again."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _FEW_IDS = 8
 
 
 class Framing:
-    """The frames of one publish socket, over however many connections, numbered from 1."""
+    """The frames of one publish socket, numbered from 1 over all its connections."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._numbers = count(1)
 
     def frame(self, call: Publish) -> LinkFrame:
-        """A frame, checked for all that can be wrong with it alone: one that the hub cannot read has no answer."""
+        """Encode a frame. It is checked first, because the hub cannot answer a frame that it cannot read."""
         partition, producer, batch = call.partition, call.producer, call.batch
         _check_partition(partition)
         if producer is not None:
@@ -67,17 +67,17 @@ class Framing:
         content = encode_frame(header, content_type=encoded.content_type, body=encoded.body)
         return LinkFrame(header.number, content, self._terms.timeout)
 
-    # What a pipeline needs: loads, which are repeated while patience lasts.
+    # For a pipeline: its loads are retried here.
 
     def _new_ids(self, count: int) -> list[str]:
-        """A column of ids takes as long for one as for some."""
+        """Make ids: few one by one, because a column costs the same for few as for many."""
         terms = self._terms
         if count <= _FEW_IDS:
             return made_ids(count, terms.random, terms.now_ms())
         return uuid_texts(made_uuids(count, now_ms=terms.now_ms(), random=terms.random(count * RANDOM_BYTES_PER_ID)))
 
     def identify(self, messages: list[Message]) -> list[Message]:
-        """The same messages, with ids for those that have none."""
+        """The same messages, with ids for messages that have none."""
         missing = [place for place, message in enumerate(messages) if message.id is None]
         if not missing:
             return messages
@@ -90,7 +90,7 @@ class Framing:
         return self.frame(Publish(load.sent, batch=load.batch))
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
-        """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
+        """Send a load in one frame, again over new connections if needed. All messages have ids, so repeating is safe."""
         if load.content is None:
             encode = partial(self.encode, load)
             load.content = encode() if is_small(load.sent) else (yield LongWork(encode))
@@ -99,12 +99,12 @@ class Framing:
         response = expect(answer.response, self._terms.address, 200)
         return value_of(response, Receipt, self._terms.address)
 
-    # What a producer needs that counts its attempts itself.
+    # For a producer, which counts its attempts itself.
 
     def receipt_of(self, reply: Reply) -> Receipt:
-        """The receipt that a frame sent once was answered with. Raises what became of it otherwise.
+        """The receipt in the answer to a frame. Raises the hub's refusal if it sent one.
 
-        `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot.
+        Without an answer it raises `OutcomeUnknown` if the parcel may have been stored, else `Unavailable`.
         """
         address = self._terms.address
         if isinstance(reply, Response):
@@ -116,7 +116,7 @@ class Framing:
 
 
 class UnreadableAnswer(Exception):
-    """An answer that belongs to no frame, so nothing that comes over this connection can be relied on."""
+    """An answer that belongs to no frame, so that the connection is no longer reliable."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ _HEADERS = {"content-type": PROBLEM}
 
 
 def read_answer(text: str | bytes) -> tuple[int, Response]:
-    """The number of a frame, and its answer as it would be over HTTP: a problem has its status, and says when to come again."""
+    """The number of a frame, and its answer as over HTTP: a problem has its status and perhaps a `retry-after` header."""
     try:
         answer = _answers.decode(text)
         if answer.number is not None and answer.accepted is not None:
@@ -152,12 +152,12 @@ def read_answer(text: str | bytes) -> tuple[int, Response]:
 
 
 def is_small(sent: Few | Many | EncodedPublish) -> bool:
-    """Whether to encode it takes so little time that an event loop can do it. A few messages are encoded as JSON."""
+    """Whether encoding is quick enough for an event loop, or was done already as JSON, which only a few messages are."""
     return sent.content_type == JSON if isinstance(sent, EncodedPublish) else isinstance(sent, Few)
 
 
 def lost(error: BaseException) -> Failure:
-    """The failure of all frames of a connection that ended with this error."""
+    """The failure for all frames of a connection that ended with this error."""
     if isinstance(error, UnreadableAnswer):
         return Failure(str(error), reached=True)
     return Failure(f"the connection was lost ({str(error) or type(error).__name__})", reached=True)

@@ -1,7 +1,8 @@
-"""The client of the publish socket for asynchronous programs: frames over one web socket, at most `window` under way.
+"""`AsyncPublishSocket`, the client of the publish socket for asynchronous programs.
 
-A task reads the answers of a connection and hands them out. A lost connection fails all that is under way over it, and the
-next frame connects again. `restante.client.sockets.publish_socket_sync` is the same with threads.
+It sends frames over one web socket, with at most `window` under way. A task reads the answers of a connection and hands them
+to the callers. When a connection is lost, all its frames fail, and the next frame connects again. `publish_socket_sync` is
+the same with threads.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from restante.model.mailboxes.answers import Receipt
 
 
 class AsyncPublishSocket(Framing):
-    """Sends frames for any number of tasks of one event loop. A pipeline has a window of 1, a producer a wide one."""
+    """Sends frames for any number of tasks of one event loop. A pipeline uses a window of 1, a producer a wide one."""
 
     def __init__(self, terms: Terms, window: int = LINK_FRAMES_MAX) -> None:
         super().__init__(terms)
         self._window = window
         self._connecting = asyncio.Lock()
         self._changed = AsyncCondition()
-        """Changes when a connection has room again, or never will have."""
+        """Notified when a connection has room again, or has ended."""
         self._line: _Line | None = None
         self._lines: list[_Line] = []
-        """All connections whose task may still run: the one in use, and those that were given up."""
+        """All connections whose task may still run: the one in use, and others that were given up."""
         self._closed = False
 
     async def call(self, call: Publish) -> Receipt:
-        """One frame and its answer, in one attempt. `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
+        """Send one frame in one attempt. Raises `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
         frame = self.frame(call) if is_small(call.sent) else await asyncio.to_thread(self.frame, call)
         return self.receipt_of(await self._exchange(frame))
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        """Carry out a step of `deliver`. `meanwhile` is called between a frame and its answer."""
+        """Carry out a step of `deliver`. Calls `meanwhile` between sending a frame and waiting for its answer."""
         if isinstance(step, LinkFrame):
             return await self._exchange(step, meanwhile)
         if isinstance(step, LongWork):
@@ -57,17 +58,17 @@ class AsyncPublishSocket(Framing):
         return await asyncio.sleep(step.seconds)
 
     async def close(self) -> None:
-        """Close the socket: sends under way fail, and may have been stored."""
+        """Close the socket. Sends under way fail; they may have been stored."""
         self._closed = True
         self._line = None
         for line in self._lines:
             await line.hang_up()
         if self._lines:
-            # A caller that is cancelled here has only stopped waiting: the tasks end all the same.
+            # If the caller is cancelled here, the tasks still end.
             await asyncio.wait([line.task for line in self._lines])
 
     async def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] | None = None) -> Reply:
-        """Connecting, waiting for room, sending and waiting for the answer share the time of the frame."""
+        """Send a frame and wait for its answer. Its timeout covers connecting, waiting for room, sending and answering."""
         sent: _Line | None = None
         answers_before, silent = 0, False
         try:
@@ -93,7 +94,7 @@ class AsyncPublishSocket(Framing):
                 self._leave(sent, frame.number, silent=silent)
 
     async def _room(self) -> _Line:
-        """A connection with room for a frame, for as long as the caller does not wait for anything else."""
+        """A connection with room for a frame. The room is certain only until the caller's next `await`."""
         while True:
             if self._closed:
                 raise closed()
@@ -106,7 +107,7 @@ class AsyncPublishSocket(Framing):
                 return line
 
     async def _connect(self) -> None:
-        """Open a connection. One caller does it, and the others wait; if it is cancelled, the next one does it."""
+        """Open a connection. One caller does it while others wait; if it is cancelled, the next one does it."""
         async with self._connecting:
             if self._closed or (self._line is not None and self._line.usable):
                 return
@@ -126,7 +127,7 @@ class AsyncPublishSocket(Framing):
             self._line = line
 
     def _leave(self, line: _Line, number: int, *, silent: bool) -> None:
-        """This caller has done. Over a connection that was silent all the time, no new frame is sent."""
+        """Note that a caller is done. If the connection was silent all the time, no new frame is sent over it."""
         line.under_way.forget(number)
         line.given_up = line.given_up or silent
         if line.given_up and self._line is line:
@@ -137,7 +138,7 @@ class AsyncPublishSocket(Framing):
 
 
 class _Line:
-    """One connection, what is under way over it, and the task that reads from it."""
+    """One connection, its unanswered frames, and the task that reads its answers."""
 
     def __init__(self, connection: ClientConnection, changed: AsyncCondition, window: int) -> None:
         self._connection = connection
@@ -145,7 +146,7 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[asyncio.Future[Reply]] = UnderWay(window)
         self.given_up = False
-        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame is sent over this connection. It is cut when no caller waits for an answer any more."""
         self.task = asyncio.create_task(self._read(), name="restante-frames")
 
     @property
@@ -158,13 +159,13 @@ class _Line:
         return promise
 
     async def send(self, frame: LinkFrame) -> None:
-        """The whole frame is taken at once; to be cancelled here is only to stop waiting until it has left."""
-        # If the connection is lost, its task tells all callers that it concerns.
+        """Send a frame. The library takes all of it at once, so cancelling this call does not cut the frame off."""
+        # If the connection is lost, its task fails all waiting callers.
         with suppress(OSError, WebSocketException):
             await self._connection.send(frame.content)
 
     async def hang_up(self) -> None:
-        """Politely, unless something is under way: then the hub may be silent, and is not waited for."""
+        """Close the connection: with a handshake if nothing is under way, else at once, because the hub may be silent."""
         self._failure = Failure("this program has closed the link", reached=True)
         if self.under_way.empty:
             await self._connection.close()
@@ -175,7 +176,7 @@ class _Line:
         self._connection.transport.abort()
 
     async def _read(self) -> None:
-        """The task: one answer after another, until the connection is lost."""
+        """The task: read one answer after another until the connection is lost."""
         failure = Failure("its answers could not be read", reached=True)
         try:
             while True:
@@ -203,7 +204,7 @@ def _keep(promise: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 def _connecting(address: HubAddress, seconds: float) -> connect:
-    """A web socket to the hub for frames. The caller that awaits it limits its time."""
+    """Connect a web socket to the hub for frames. The awaiting caller limits the time."""
     return connect(
         address.socket_url + PATH,
         additional_headers=address.credentials(),

@@ -1,8 +1,8 @@
-"""The client of the publish socket for programs that wait: frames over one web socket, at most `window` under way.
+"""`PublishSocket`, the client of the publish socket for programs that wait.
 
-Each caller sends its frame itself. With a window of 1 it reads its answer itself; with a wider one a thread reads the
-answers of a connection and hands them out. A lost connection fails all that is under way over it, and the next frame
-connects again.
+It sends frames over one web socket, with at most `window` under way. Each caller sends its own frame. With a window of 1 it
+also reads the answer; with a wider one, a thread reads the answers of a connection and hands them to the callers. When a
+connection is lost, all its frames fail, and the next frame connects again.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _UNREAD = Failure("its answers could not be read", reached=True)
 
 
 class PublishSocket(Framing):
-    """Sends frames for any number of threads. A pipeline has a window of 1, a producer a wide one."""
+    """Sends frames for any number of threads. A pipeline uses a window of 1, a producer a wide one."""
 
     def __init__(self, terms: Terms, window: int = LINK_FRAMES_MAX) -> None:
         super().__init__(terms)
         self._window = window
         self._connecting = threading.Lock()
         self._changed = threading.Condition()
-        """Guards what follows, and what is under way over each connection."""
+        """Guards the attributes below, and `under_way` of each connection."""
         self._line: _Line | None = None
         self._lines: list[_Line] = []
-        """All connections that may still be open: the one in use, and those that were given up."""
+        """All connections that may still be open: the one in use, and others that were given up."""
         self._closing = threading.Event()
 
     def call(self, call: Publish) -> Receipt:
-        """One frame and its answer, in one attempt. `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
+        """Send one frame in one attempt. Raises `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
         return self.receipt_of(self._exchange(self.frame(call)))
 
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        """Carry out a step of `deliver`. `meanwhile` is called between a frame and its answer."""
+        """Carry out a step of `deliver`. Calls `meanwhile` between sending a frame and waiting for its answer."""
         if isinstance(step, LinkFrame):
             return self._exchange(step, meanwhile)
         if isinstance(step, LongWork):
@@ -59,7 +59,7 @@ class PublishSocket(Framing):
         return self._closing.wait(step.seconds)
 
     def close(self) -> None:
-        """Close the socket: sends under way fail, and may have been stored."""
+        """Close the socket. Sends under way fail; they may have been stored."""
         with self._changed:
             self._closing.set()
             self._line = None
@@ -71,7 +71,7 @@ class PublishSocket(Framing):
             line.join()
 
     def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] | None = None) -> Reply:
-        """Connecting, waiting for room, sending and waiting for the answer share the time of the frame."""
+        """Send a frame and wait for its answer. Its timeout covers connecting, waiting for room, sending and answering."""
         deadline = self._terms.clock() + frame.timeout
         promise = _Promise()
         try:
@@ -93,7 +93,7 @@ class PublishSocket(Framing):
             self._leave(line, frame.number, silent=silent)
 
     def _place(self, number: int, promise: _Promise, deadline: float) -> tuple[_Line, int]:
-        """A connection that this frame has room on, and how many answers had come over it before."""
+        """Put the frame on a connection with room; return the connection, and how many answers had come over it before."""
         while True:
             with self._changed:
                 if not self._changed.wait_for(self._settled, self._left(deadline)):
@@ -107,11 +107,11 @@ class PublishSocket(Framing):
             self._connect(deadline)
 
     def _settled(self) -> bool:
-        """Whether there is room, or no connection that could have some."""
+        """Whether there is nothing to wait for: there is room, or no usable connection."""
         return self._closing.is_set() or self._line is None or not (self._line.usable and self._line.under_way.full)
 
     def _connect(self, deadline: float) -> None:
-        """Open a connection. One caller does it, and the others wait."""
+        """Open a connection. One caller does it while others wait."""
         if not self._connecting.acquire(timeout=self._left(deadline)):
             raise TimeoutError
         try:
@@ -138,7 +138,7 @@ class PublishSocket(Framing):
         try:
             line.connection.send(frame.content)
         except (OSError, WebSocketException):
-            # The connection is lost; its reader tells all callers that it concerns.
+            # The connection is lost; its reader fails all waiting callers.
             pass
         except BaseException:
             # Half a frame may have been sent, so nothing can follow it.
@@ -148,9 +148,9 @@ class PublishSocket(Framing):
             line.sending.release()
 
     def _leave(self, line: _Line, number: int, *, silent: bool) -> None:
-        """This caller has done. Over a connection that was silent all the time, no new frame is sent.
+        """Note that a caller is done. If the connection was silent all the time, no new frame is sent over it.
 
-        If callers read, nobody would read a late answer: then one that did not come in time is a silence.
+        Where callers read, nobody would read a late answer, so an answer that is not there in time counts as silence.
         """
         with self._changed:
             line.under_way.forget(number)
@@ -166,7 +166,7 @@ class PublishSocket(Framing):
 
 
 class _Promise:
-    """The reply to a frame, waited for. A lock takes a tenth of the time that a `Future` does."""
+    """The future reply to a frame. A lock takes a tenth of the time of a `Future`."""
 
     __slots__ = ("_lock", "reply")
 
@@ -187,7 +187,7 @@ class _Promise:
 
 
 class _Line:
-    """One connection, what is under way over it, and the thread that reads from it, unless its callers do."""
+    """One connection, its unanswered frames, and the thread that reads its answers, unless callers do."""
 
     def __init__(self, terms: Terms, changed: threading.Condition, window: int, seconds: float) -> None:
         self._changed = changed
@@ -195,7 +195,7 @@ class _Line:
         self._failure: Failure | None = None
         self.under_way: UnderWay[_Promise] = UnderWay(window)
         self.given_up = False
-        """Whether no new frame goes over this socket. It is cut when nobody waits for an answer any more."""
+        """Whether no new frame is sent over this connection. It is cut when no caller waits for an answer any more."""
         self.sending = threading.Lock()
         self._thread = threading.Thread(target=self._read, name="restante-frames", daemon=True) if window > 1 else None
         place = terms.places.place_for(PATH)
@@ -204,7 +204,7 @@ class _Line:
         except (OSError, WebSocketException) as error:
             terms.places.heard(place, refused(error))
             raise
-        # A hub that reads no more must not hold a sender forever. Reading is not concerned: it waits for bytes first.
+        # A hub that no longer reads must not block a sender for ever. The timeout does not affect reading, which waits first.
         self.connection.socket.settimeout(terms.timeout)
 
     @property
@@ -220,13 +220,13 @@ class _Line:
             self._thread.start()
 
     def wait(self, promise: _Promise, seconds: float) -> Reply:
-        """The reply to a frame. Without a thread, the caller reads until it has come."""
+        """Wait for the reply to a frame. Without a thread, the caller reads until it has come."""
         while self._thread is None and promise.reply is None:
             self._read_one(seconds)
         return promise.wait(seconds)
 
     def hang_up(self) -> None:
-        """Politely, unless something is under way: then the hub may be silent, and is not waited for."""
+        """Close the connection: with a handshake if nothing is under way, else at once, because the hub may be silent."""
         self._failure = Failure("this program has closed the link", reached=True)
         if self.under_way.empty:
             self.connection.close()
@@ -238,7 +238,7 @@ class _Line:
             self.connection.socket.shutdown(socket.SHUT_RDWR)
 
     def is_done(self) -> bool:
-        """Whether nothing of it is left. Without a thread, a lost connection that nobody uses is cleared away here."""
+        """Whether the connection has ended completely. Without a thread, an unused lost connection is ended here."""
         if self._thread is not None:
             return not self._thread.is_alive()
         if self.under_way.empty:
@@ -246,19 +246,19 @@ class _Line:
         return self.under_way.ended
 
     def join(self) -> None:
-        """Wait until nothing of it is left, after it was hung up."""
+        """Wait until the connection has ended completely, after `hang_up`."""
         if self._thread is not None:
             self._thread.join()
         else:
             self.is_done()
 
     def _read(self) -> None:
-        """The thread: one answer after another, until the connection is lost."""
+        """The thread: read one answer after another until the connection is lost."""
         while not self.under_way.ended:
             self._read_one()
 
     def _read_one(self, seconds: float | None = None) -> None:
-        """Hand out the next answer, or end what is under way if the connection is lost."""
+        """Hand out the next answer, or fail all frames under way if the connection is lost."""
         try:
             self._answer(*read_answer(self.connection.recv(seconds, decode=False)))
         except TimeoutError:
@@ -289,7 +289,7 @@ class _Line:
 
 
 def _connecting(address: HubAddress, seconds: float) -> AbstractContextManager[ClientConnection]:
-    """A web socket to the hub for frames, as a context."""
+    """Connect a web socket to the hub for frames, as a context."""
     return connect(
         address.socket_url + PATH,
         additional_headers=address.credentials(),

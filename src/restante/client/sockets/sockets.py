@@ -1,4 +1,4 @@
-"""Answers and failures of a web socket as replies, for both kinds of programs."""
+"""Answers and failures of a web socket as replies, shared by both kinds of clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from restante.client.transport.exchange import Failure, LinkFrame, Reply, Respon
 
 
 def denied(error: InvalidStatus) -> Response:
-    """The answer of a hub that did not open the socket, which says why."""
+    """The answer of a hub that did not open the socket."""
     response = error.response
     headers = {name.lower(): value for name, value in response.headers.raw_items()}
     return Response(response.status_code, headers, memoryview(bytes(response.body or b"")))
@@ -21,5 +21,5 @@ def failure_of(error: Exception, frame: LinkFrame, *, reached: bool) -> Failure:
 
 
 def refused(error: Exception) -> Reply:
-    """The failure to connect, by what came instead of a connection."""
+    """The reply for an attempt that did not connect: the hub's answer, or a failure."""
     return denied(error) if isinstance(error, InvalidStatus) else Failure(str(error), reached=False)

@@ -1,4 +1,4 @@
-"""Where a hub is, and how its routes are spelled."""
+"""The address of a hub, and the segments of its paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HubAddress:
     url: str
     """Without a slash at the end."""
     local: bool
-    """Whether the hub is on this machine, where no proxy is used."""
+    """Whether the hub is on this machine, so that no proxy is used."""
     token: str | None = field(default=None, repr=False)
 
     @property
@@ -34,7 +34,7 @@ class HubAddress:
 
 
 def address_of(url: str, *, token: str | None = None) -> HubAddress:
-    """A checked address."""
+    """Check an address."""
     parts = _split(url)
     host = parts.hostname or ""
     _check_token(token)
@@ -42,17 +42,17 @@ def address_of(url: str, *, token: str | None = None) -> HubAddress:
 
 
 def addresses_of(url: str, *, token: str | None = None) -> tuple[HubAddress, ...]:
-    """Checked addresses of one hub, with commas between them."""
+    """Check the addresses of one hub, separated by commas."""
     several = [one for one in url.split(",") if one.strip()] if "," in str(url) else [url]
     return tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
 
 
 def segment(name: object, what: str) -> str:
-    """A name as one segment of a path."""
+    """Encode a name as one segment of a path."""
     if not isinstance(name, str) or not name.strip() or not _encodes(name):
         raise InvalidRequest(f"A {what} must be text that is not blank, not {name!r}.")
     if name in (".", ".."):
-        # `.` and `..` are steps in a URL, also when they are percent-encoded: the request would reach another route.
+        # `.` and `..` are steps in a URL even if percent-encoded, so the request would reach another route.
         raise InvalidRequest(f"A {what} named {name!r} cannot be spelled in an address. Choose another name.")
     return quote(name, safe="")
 
@@ -76,7 +76,7 @@ def _split(url: object) -> SplitResult:
 
 
 def _with_scheme(text: str) -> str:
-    """`host:port` becomes `http://host:port`: the hub itself speaks HTTP. An address of a proxy gives its scheme."""
+    """Make `http://host:port` of `host:port`, because the hub itself speaks HTTP. A proxy's address must have a scheme."""
     return f"http://{text}" if _HOST_AND_PORT.fullmatch(text) else text
 
 

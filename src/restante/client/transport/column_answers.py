@@ -1,4 +1,4 @@
-"""Answers of the hub that are columns: bundles, history, feed and snapshot."""
+"""Reading answers of the hub that are columns: bundles, history, feed and snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table_of(response: Response, address: HubAddress) -> pa.Table:
 
 
 def bundle_of(response: Response, recipient: str, address: HubAddress) -> BundleAnswer | Reason:
-    """The bundle that a peek answered."""
+    """The bundle in the answer to a peek, or the reason why there is none."""
     headers = response.headers
     if response.status == 204:
         if headers.get("restante-empty-reason") == _NOT_DELIVERED:
@@ -82,7 +82,7 @@ def history_of(response: Response, address: HubAddress) -> HistoryPage:
 
 
 def feed_of(response: Response, address: HubAddress) -> FeedAnswer:
-    """Changes of a partition."""
+    """The changes of a partition in a feed answer."""
     return FeedAnswer(
         table=table_of(response, address),
         next=_number(response, "restante-next", address),
@@ -107,7 +107,7 @@ def _number(response: Response, header: str, address: HubAddress) -> int:
 
 
 def _document_types(header: str, table: pa.Table | None, few: Sequence[StoredLetter]) -> tuple[str, ...]:
-    """The distinct document types, in order. The header has room for some of them; the body has all."""
+    """The distinct document types, in order. If they do not fit into the header, the body has them."""
     listed, whole = split_texts(header)
     if whole:
         return listed

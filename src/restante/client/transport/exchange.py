@@ -1,7 +1,7 @@
-"""Steps and replies: what a call asks of the driver that does its input and output, and what the driver answers.
+"""Steps and replies: what a call asks of the driver that does its I/O, and what the driver answers.
 
-A call is a generator, a `Dialogue`: it yields a step and is sent the reply, until it returns its answer or raises. It
-does no input and output itself, so the driver for programs that wait and the one for asynchronous programs share it.
+A call is a generator, a `Dialogue`: it yields steps and is sent their replies, until it returns its answer or raises. It
+does no I/O itself, so synchronous and asynchronous drivers share it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class LinkFrame:
-    """One frame of a pipelined link; connecting is part of it. The reply is a `Response` or a `Failure`."""
+    """One frame over the publish socket, including connecting. The reply is a `Response` or a `Failure`."""
 
     number: int
     content: str | bytes
@@ -46,21 +46,21 @@ class LinkFrame:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of so many seconds. The reply is None."""
+    """A pause of `seconds`. The reply is None."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class LongWork:
-    """A computation that may take long; an event loop runs it in a thread. The reply is its result."""
+    """A computation that may take long. Asynchronous drivers run it in a thread. The reply is its result."""
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer. Of a frame, the status is 200, or that of its problem or of the refused connection."""
+    """An answer. For a frame, the status is 200, or that of its problem or of the refused connection."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The parts of pyreqwest that both drivers share: setting up a client, filling a request, and naming a failure."""
+"""The use of pyreqwest that both drivers share: configuring a client, filling a request, and naming a failure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ClientBuilding = TypeVar("ClientBuilding", bound=BaseClientBuilder)
 RequestBuilding = TypeVar("RequestBuilding", bound=BaseRequestBuilder)
 
 _CONNECTING = "client error (Connect)"
-"""Among the causes if there was no connection at all. The class does not say: a lost connection is a ConnectError too."""
+"""One of the causes if there was no connection at all. The class does not tell: a lost connection is a ConnectError too."""
 
 
 def configured(builder: ClientBuilding, address: HubAddress, *, connect_seconds: float) -> ClientBuilding:
-    """Answers are not compressed: decompression costs more time than a nearby network saves."""
+    """Configure a client. It asks for no compression, because decompressing takes longer than a nearby network saves."""
     builder = builder.gzip(False).zstd(False).brotli(False).deflate(False)
     builder = builder.follow_redirects(False).referer(False)
     builder = builder.connect_timeout(timedelta(seconds=connect_seconds))
@@ -40,12 +40,12 @@ def filled(builder: RequestBuilding, request: HttpRequest, address: HubAddress) 
 
 
 def response_of(response: BaseResponse, body: Bytes) -> Response:
-    """The answer as a `Response`; its body is not copied."""
+    """The answer as a `Response`, without copying its body."""
     return Response(response.status, dict(response.headers.items()), memoryview(body))
 
 
 def failure_of(error: PyreqwestError, request: HttpRequest) -> Failure:
-    """The `Failure` of an attempt; raises an error that no repetition can fix."""
+    """The `Failure` of an attempt. Raises an error that retrying cannot fix."""
     if isinstance(error, ClientClosedError):
         raise closed(under_way=True) from error
     if not isinstance(error, RequestError):
@@ -67,5 +67,5 @@ def closed(*, under_way: bool = False) -> RestanteError:
 
 
 def causes_of(error: RequestError) -> list[str]:
-    """The causes of an error; the innermost, which says most, comes last."""
+    """The causes of an error. The innermost, which says most, comes last."""
     return [cause["message"] for cause in error.details["causes"] or ()]

@@ -1,4 +1,4 @@
-"""Answers of the hub as values and errors."""
+"""Turning answers of the hub into values and errors."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class _Recipients(msgspec.Struct, frozen=True):
 
 
 def expect(response: Response, address: HubAddress, *statuses: int) -> Response:
-    """The answer, if its status is one of these; else raises the error that it names."""
+    """The answer if it has one of these statuses; raises the error that it names otherwise."""
     if response.status not in statuses:
         raise error_of_response(response, address)
     return response
 
 
 def value_of(response: Response, kind: type[T], address: HubAddress) -> T:
-    """A JSON answer."""
+    """The value of a JSON answer."""
     try:
         return json_decoder(kind).decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -77,11 +77,11 @@ def carried_out(response: Response, address: HubAddress, status: int, kind: type
 
 
 def check_state(response: Response, address: HubAddress) -> None:
-    """Raise `InvalidClientState` if the answer to a link lacks the producer's state: asking again would not help."""
+    """Raise `InvalidClientState` if the answer to a link lacks the producer's state, because asking again would not help."""
     try:
         answer = json_decoder(dict[str, Any]).decode(response.body) if response.status == 201 else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return  # not the answer of a hub
+        return  # This is not the answer of a hub.
     missing = [name for name in _STATE if answer is not None and answer.get(name) is None]
     if missing:
         raise InvalidClientState(
@@ -96,7 +96,7 @@ def is_problem(response: Response) -> bool:
 
 
 def error_of_response(response: Response, address: HubAddress) -> RestanteError:
-    """The error that the hub named; or an error that says that no hub answered."""
+    """The error that the hub named, or an error that says that no hub answered."""
     if is_problem(response):
         try:
             return error_of(json_decoder(dict[str, Any]).decode(response.body))

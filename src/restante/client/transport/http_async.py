@@ -1,4 +1,4 @@
-"""The link over HTTP for asynchronous programs. All that is said is in `protocol`; `AsyncHttpCarrier` carries it out."""
+"""The link over HTTP for asynchronous programs. `DIALOGUES` has the calls, and `AsyncHttpCarrier` carries them out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DIALOGUES: Dialogues = {
 
 
 class AsyncHttpLink(AsyncHttpCarrier):
-    """Calls may come from any task of one event loop; each takes a connection of the pool for itself."""
+    """A link over HTTP. Calls may come from any task of one event loop; each uses its own connection from the pool."""
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
@@ -58,7 +58,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
         self._sends: AsyncJointCalls[Receipt] = AsyncJointCalls(self._send_each, SENDS)
 
     def with_retrying(self, retrying: Retrying) -> AsyncHttpLink:
-        """A link over the same connections, with other patience. Closing one closes both."""
+        """A link over the same connections with other retrying. Closing one closes both."""
         other = copy(self)
         other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
         other._joint = AsyncJointCalls(other._acknowledge, ACKNOWLEDGEMENTS)  # noqa: SLF001 - a copy of itself
@@ -66,15 +66,15 @@ class AsyncHttpLink(AsyncHttpCarrier):
         return other
 
     def frames(self) -> AsyncPublishSocket:
-        """A link of its own to the same hub, for parcels over one web socket."""
+        """A separate link to the same hub that sends parcels over one web socket."""
         return AsyncPublishSocket(self._terms)
 
     def encode(self, sent: Few | Many | EncodedPublish) -> EncodedPublish:
-        """The body that a publish would send. `publish` takes it in place of the messages."""
+        """The encoded body of a publish. A `Publish` takes it in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     async def call(self, call: Call[Answer]) -> Answer:
-        """Say a call to the hub, and hear what it answers."""
+        """Make a call, and return the hub's answer."""
         if isinstance(call, AcknowledgeItems):
             return cast("Answer", await self._acknowledge_jointly(call))
         if isinstance(call, Publish) and may_share(call):
@@ -82,7 +82,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
         return await self._run(dialogue_of(DIALOGUES, self._terms, call))
 
     async def _acknowledge_jointly(self, call: AcknowledgeItems) -> Acknowledged:
-        """A small call may share a request with others that are made at the same time."""
+        """Acknowledge items. A small call may share a request with others made at the same time."""
         joint = joint_call(call)
         if ACKNOWLEDGEMENTS.is_large(joint):
             (answer,) = await self._acknowledge((joint.text,))
@@ -93,7 +93,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
         return await self._run(batch_protocol.acknowledge(self._terms, calls))
 
     async def _publish_jointly(self, call: Publish) -> Receipt:
-        """A small send may share a request with others that wait at the same time."""
+        """Publish a few messages. A small send may share a request with others made at the same time."""
         encoded = self.encode(call.sent)
         joint = joint_send(self._terms, encoded)
         if joint is None or SENDS.is_large(joint):
@@ -104,11 +104,11 @@ class AsyncHttpLink(AsyncHttpCarrier):
         return await self._run(send_each(self._terms, sends))
 
     def apart(self, *, timeout: float | None = None) -> MemberLink:
-        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        """A separate link to the same hub, for the threads of a member. It does not retry."""
         own = self._terms
         seconds = own.timeout if timeout is None else timeout
         return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> AsyncSocketDoor:
-        """The way to a mailbox that is followed. Nothing is connected yet."""
+        """The door through which a mailbox is followed. It does not connect yet."""
         return AsyncSocketDoor(self._terms, recipient, client)

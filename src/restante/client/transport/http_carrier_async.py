@@ -1,4 +1,4 @@
-"""Carrying out dialogues over HTTP, for asynchronous programs: requests, pauses, and what takes long."""
+"""Carrying out dialogues over HTTP, for asynchronous programs: requests, pauses and long computations."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ T = TypeVar("T")
 
 
 class AsyncHttpCarrier:
-    """Calls may come from any task of one event loop; each takes a connection of the pool for itself."""
+    """Carries out dialogues. Calls may come from any task of one event loop; each uses its own connection from the pool."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._closing = threading.Event()
         self._contact = FirstContact(terms.address, terms.tell)
         self._pool = [self._built(terms.timeout)]
-        """Clients, shared with the links made of this one; none once they are closed, because a client keeps connections."""
+        """The HTTP clients, shared with links derived from this one; emptied by `close`."""
 
     def _built(self, connect_seconds: float) -> Client:
         return configured(ClientBuilder(), self._terms.address, connect_seconds=connect_seconds).build()
 
     @property
     def where(self) -> str:
-        """Where the hub is, for people; without the token."""
+        """Where the hub is, as text without the token."""
         return f"at {self._terms.address.url}"
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class AsyncHttpCarrier:
                 response = await filled(builder, request, address).build().send()
             reply = response_of(response, await response.bytes())
             if _cancellations() > cancelled:
-                # pyreqwest gives an answer that has come at the same time in place of the cancellation.
+                # pyreqwest swallows a cancellation that comes at the same moment as the answer.
                 raise asyncio.CancelledError
             return reply
         except PyreqwestError as error:
@@ -98,6 +98,6 @@ class AsyncHttpCarrier:
 
 
 def _cancellations() -> int:
-    """How often somebody has asked the running task to cancel."""
+    """How many cancellations of the current task have been requested."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0

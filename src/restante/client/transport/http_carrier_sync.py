@@ -1,4 +1,4 @@
-"""Carrying out dialogues over HTTP, for programs that wait: requests, pauses, and what takes long."""
+"""Carrying out dialogues over HTTP, for programs that wait: requests, pauses and long computations."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ T = TypeVar("T")
 
 
 class HttpCarrier:
-    """Calls may come from any thread; each takes a connection of the pool for itself."""
+    """Carries out dialogues. Calls may come from any thread; each uses its own connection from the pool."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._closing = threading.Event()
         self._contact = FirstContact(terms.address, terms.tell)
         self._pool = [self._built(terms.timeout)]
-        """Clients, shared with the links made of this one; none when they are closed, for they hold on to connections."""
+        """The HTTP clients, shared with links derived from this one; emptied by `close`."""
 
     def _built(self, connect_seconds: float) -> SyncClient:
         return configured(SyncClientBuilder(), self._terms.address, connect_seconds=connect_seconds).build()
 
     @property
     def where(self) -> str:
-        """Where the hub is, for people. The token shows nowhere."""
+        """Where the hub is, as text without the token."""
         return f"at {self._terms.address.url}"
 
     def __repr__(self) -> str:
@@ -65,18 +65,20 @@ class HttpCarrier:
         return self._send(request)
 
     def _interruptibly(self, request: HttpRequest) -> Reply:
-        """A long wait for the hub, that Ctrl-C ends at once: it goes on in a thread that nobody waits for."""
+        """Send a request that may wait long, in a background thread, so that Ctrl-C ends the waiting at once."""
         outcome: Future[Reply] = Future()
         threading.Thread(target=self._send_for, args=(request, outcome), name="restante-wait", daemon=True).start()
         try:
             return outcome.result()
         finally:
-            del outcome  # An error holds this frame: with the outcome, which holds the error, all would be kept.
+            del (
+                outcome
+            )  # The error's traceback holds this frame, and the future holds the error: this breaks the cycle.
 
     def _send_for(self, request: HttpRequest, outcome: Future[Reply]) -> None:
         try:
             outcome.set_result(self._send(request))
-        except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the caller
+        except BaseException as error:  # noqa: BLE001  # the caller must get every error
             outcome.set_exception(error)
 
     def _send(self, request: HttpRequest) -> Reply:

@@ -1,5 +1,5 @@
 # Generated from `http_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""The link over HTTP for programs that wait. All that is said is in `protocol`; `HttpCarrier` carries it out."""
+"""The link over HTTP for programs that wait. `DIALOGUES` has the calls, and `HttpCarrier` carries them out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DIALOGUES: Dialogues = {
 
 
 class HttpLink(HttpCarrier):
-    """Calls may come from any thread; each takes a connection of the pool for itself."""
+    """A link over HTTP. Calls may come from any thread; each uses its own connection from the pool."""
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
@@ -59,7 +59,7 @@ class HttpLink(HttpCarrier):
         self._sends: JointCalls[Receipt] = JointCalls(self._send_each, SENDS)
 
     def with_retrying(self, retrying: Retrying) -> HttpLink:
-        """A link over the same connections, with other patience. Closing one closes both."""
+        """A link over the same connections with other retrying. Closing one closes both."""
         other = copy(self)
         other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
         other._joint = JointCalls(other._acknowledge, ACKNOWLEDGEMENTS)  # noqa: SLF001 - a copy of itself
@@ -67,15 +67,15 @@ class HttpLink(HttpCarrier):
         return other
 
     def frames(self) -> PublishSocket:
-        """A link of its own to the same hub, for parcels over one web socket."""
+        """A separate link to the same hub that sends parcels over one web socket."""
         return PublishSocket(self._terms)
 
     def encode(self, sent: Few | Many | EncodedPublish) -> EncodedPublish:
-        """The body that a publish would send. `publish` takes it in place of the messages."""
+        """The encoded body of a publish. A `Publish` takes it in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     def call(self, call: Call[Answer]) -> Answer:
-        """Say a call to the hub, and hear what it answers."""
+        """Make a call, and return the hub's answer."""
         if isinstance(call, AcknowledgeItems):
             return cast("Answer", self._acknowledge_jointly(call))
         if isinstance(call, Publish) and may_share(call):
@@ -83,7 +83,7 @@ class HttpLink(HttpCarrier):
         return self._run(dialogue_of(DIALOGUES, self._terms, call))
 
     def _acknowledge_jointly(self, call: AcknowledgeItems) -> Acknowledged:
-        """A small call may share a request with others that are made at the same time."""
+        """Acknowledge items. A small call may share a request with others made at the same time."""
         joint = joint_call(call)
         if ACKNOWLEDGEMENTS.is_large(joint):
             (answer,) = self._acknowledge((joint.text,))
@@ -94,7 +94,7 @@ class HttpLink(HttpCarrier):
         return self._run(batch_protocol.acknowledge(self._terms, calls))
 
     def _publish_jointly(self, call: Publish) -> Receipt:
-        """A small send may share a request with others that wait at the same time."""
+        """Publish a few messages. A small send may share a request with others made at the same time."""
         encoded = self.encode(call.sent)
         joint = joint_send(self._terms, encoded)
         if joint is None or SENDS.is_large(joint):
@@ -105,11 +105,11 @@ class HttpLink(HttpCarrier):
         return self._run(send_each(self._terms, sends))
 
     def apart(self, *, timeout: float | None = None) -> MemberLink:
-        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        """A separate link to the same hub, for the threads of a member. It does not retry."""
         own = self._terms
         seconds = own.timeout if timeout is None else timeout
         return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> SyncSocketDoor:
-        """The way to a mailbox that is followed. Nothing is connected yet."""
+        """The door through which a mailbox is followed. It does not connect yet."""
         return SyncSocketDoor(self._terms, recipient, client)

@@ -1,4 +1,4 @@
-"""The link: what the surface needs of a hub, in process or over the network. Each surface is written once, over this."""
+"""`Link` and `AsyncLink`: what the surfaces need of a hub. So each surface works in process and over the network."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from restante.wire.live_lines import AsyncLiveDoor, LiveDoor
 
 
 class ApartLink(Protocol):
-    """A link of its own to the same hub, for threads beside the program's: calls wait for their answers, and are tried once."""
+    """A separate link to the same hub, for background threads. Calls wait for their answers, and are not retried."""
 
     def call(self, call: Call[Answer]) -> Answer: ...
     def close(self) -> None: ...
 
 
 class Link(Protocol):
-    """A connection to a hub that waits for its answers."""
+    """A connection to a hub for synchronous programs: calls wait for their answers."""
 
     def call(self, call: Call[Answer]) -> Answer:
-        """Have a call carried out: one of those in `restante.calls`."""
+        """Carry out a call of `restante.calls`."""
         ...
 
     def live(self, recipient: str, *, client: str | None = None) -> LiveDoor: ...
@@ -28,13 +28,13 @@ class Link(Protocol):
 
 
 def where(link: Link | AsyncLink) -> str:
-    """Where the hub of a link is, for people."""
+    """Where the hub of a link is, as text."""
     told: str = getattr(link, "where", "in this process")
     return told
 
 
 class AsyncLink(Protocol):
-    """A connection to a hub for asynchronous programs: its answers are awaited."""
+    """A connection to a hub for asynchronous programs: answers are awaited."""
 
     async def call(self, call: Call[Answer]) -> Answer: ...
     def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...

@@ -1,4 +1,4 @@
-"""`Retrying` and `Terms`: how often a client repeats a call, and what a call needs beside its arguments; `terms_of` makes them."""
+"""`Retrying`: how often a client repeats a call. `Terms`: what a call needs besides its arguments, made by `terms_of`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from restante.model.back_off import back_off
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying:
-    """How a client repeats a call that did not reach the hub, got no answer in time, or was refused for now.
+    """How a client repeats a call that did not reach the hub, got no answer in time, or was refused temporarily.
 
-    Each repetition is safe: the hub recognises repeated messages by their ids.
+    Repeating is safe, because the hub recognises repeated messages by their ids.
     """
 
     times: int = limits.CLIENT_RETRIES
-    """How often a call is repeated after the first attempt; 0 is never."""
+    """How often a call is repeated after the first attempt; 0 means never."""
     seconds: float = limits.CLIENT_RETRY_SECONDS
-    """No attempt begins later than so many seconds after the first."""
+    """No attempt begins later than this many seconds after the first."""
     first_pause: float = 0.1
     """Seconds before the second attempt. The pause doubles each time, and is shortened at random by up to half."""
     longest_pause: float = 5.0
-    """Seconds. If the hub says how long to wait, the client waits that long instead."""
+    """The longest pause, in seconds. If the hub asks for a longer one, the client waits that long instead."""
 
     def __post_init__(self) -> None:
         _check_times(self.times)
@@ -40,18 +40,18 @@ class Retrying:
             _check_seconds(name, getattr(self, name), least=0)
 
     def pause(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after so many attempts. `chance` is between 0 and 1."""
+        """Seconds to wait after `attempt` attempts. `chance` is between 0 and 1."""
         return back_off(attempt, first=self.first_pause, longest=self.longest_pause, chance=chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """All that a call needs beside its arguments: the hub's address, how often to repeat, clocks and randomness."""
+    """The context that calls need besides their arguments: the hub's addresses, retrying, clocks and randomness."""
 
     address: HubAddress
-    """The first that was given; errors name it."""
+    """The first address that was given; errors name it."""
     places: HubPlaces
-    """All that are known."""
+    """All known addresses."""
     timeout: float
     """Seconds for an answer, in addition to the `wait` of a peek."""
     retrying: Retrying
@@ -63,7 +63,7 @@ class Terms:
     """Between 0 and 1."""
     random: Callable[[int], bytes]
     tell: Callable[[str], None]
-    """A function that is called with a line for people when a call is repeated."""
+    """A function that is called with a text for the user when a call is repeated."""
 
 
 def checked_timeout(timeout: float) -> float:
@@ -72,7 +72,7 @@ def checked_timeout(timeout: float) -> float:
 
 
 def retrying_of(retries: int | Retrying) -> Retrying:
-    """A number of repetitions, or a whole `Retrying`."""
+    """The `Retrying` for a number of repetitions, or the one given."""
     return retries if isinstance(retries, Retrying) else Retrying(times=retries)
 
 
@@ -97,7 +97,7 @@ def terms_of(
     timeout: float = CLIENT_TIMEOUT_SECONDS,
     retries: int | Retrying = RETRYING,
 ) -> Terms:
-    """The terms of a client in this process, checked."""
+    """Check the arguments of a client, and make its terms."""
     addresses = addresses_of(url, token=token)
     return Terms(
         address=addresses[0],

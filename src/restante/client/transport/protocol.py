@@ -1,4 +1,4 @@
-"""Every call of the surface as a dialogue with a hub over HTTP. Dialogues do no input and output: drivers do."""
+"""The calls about messages, mailboxes, producers and partitions as dialogues over HTTP. Their I/O is done by drivers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from restante.wire.publish import encode_publish, encode_sourced
 
 
 def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
-    """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
+    """Publish. Ids are made before the first attempt, so that the hub recognises a repetition."""
     encoder = encode_publish if call.source is None else encode_sourced
     encode = partial(encoder, call.sent, now_ms=terms.now_ms(), random=terms.random)
     encoded = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
@@ -110,7 +110,7 @@ def producer_states(terms: Terms, call: ListProducers) -> Dialogue[ProducerPage]
 
 
 def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
-    """The hub waits, and answers as soon as there is a bundle."""
+    """Peek. The hub waits, and answers as soon as there is a bundle."""
     path = f"{mailbox_path(call.recipient)}/peek"
     asked = query_of(call, without=("wait",))
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
@@ -118,7 +118,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
-        # The time that an origin may take to deliver is added.
+        # Add the time that an origin may take to deliver.
         timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
         return HttpRequest("GET", path, timeout, query=query, headers=FOR_BUNDLE)
 
@@ -127,7 +127,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
 
 
 def dequeue(terms: Terms, call: Dequeue) -> Dialogue[Dequeued]:
-    """Dequeue. If an earlier attempt got no answer, and the hub says that the bundle was dequeued, that is success."""
+    """Dequeue. If an earlier attempt got no answer, and the hub now says that the bundle was dequeued, it is a success."""
     path = f"{mailbox_path(call.recipient)}/bundles/{segment(call.bundle_id, 'bundle_id')}"
     request = HttpRequest("DELETE", path, terms.timeout, headers=FOR_JSON)
     answer: Answered = yield from answered(terms, lambda _: request)
@@ -188,7 +188,7 @@ def recipients(terms: Terms, call: ListRecipients) -> Dialogue[RecipientPage]:
 
 
 def partitions(terms: Terms, _: ListPartitions) -> Dialogue[tuple[PartitionStatus, ...]]:
-    """All partitions, page by page."""
+    """List all partitions, page by page."""
     found: list[PartitionStatus] = []
     after: str | None = None
     while len(found) < limits.PARTITIONS_MAX:
@@ -228,7 +228,7 @@ def _message(call: FindMessage | Withdraw | SetAside | Release) -> str:
 
 
 def _numbers(producer: ProducerNumbers | None) -> Pairs:
-    """The producer group, level and number of a publish, as headers."""
+    """The headers for the producer group, level and number of a publish."""
     if producer is None:
         return ()
     numbers = (

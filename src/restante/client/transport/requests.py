@@ -1,4 +1,4 @@
-"""The parts that the dialogues over HTTP share: which carries out which call, making a request, and reading a plain answer."""
+"""The parts that the dialogues over HTTP share: finding a call's dialogue, making requests, and reading plain answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dialogue_of(dialogues: Dialogues, terms: Terms, call: Call[Answer]) -> Dialo
 
 
 def done(terms: Terms, request: HttpRequest, status: int) -> Dialogue[Response]:
-    """The answer to a request that may be repeated as it is."""
+    """The answer to a request that may be repeated unchanged."""
     answer = yield from answered(terms, lambda _: request)
     return expect(answer.response, terms.address, status)
 
@@ -42,12 +42,12 @@ def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[
 
 
 def given(**values: object) -> Pairs:
-    """A query string of the values that are not None."""
+    """The query parameters whose values are not None."""
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
 
 
 def said(call: Call[Any]) -> dict[str, object]:
-    """The options of a call that differ from their defaults, for a body of JSON."""
+    """The options of a call that differ from their defaults, for a JSON body."""
     given = [(option.name, option.default, getattr(call, option.field)) for option in options(type(call))]
     return {name: value for name, usual, value in given if value != usual}
 
@@ -63,5 +63,5 @@ def whole_number(what: str, number: object) -> int:
 
 
 def long(terms: Terms) -> float:
-    """A timeout for work that takes longer the more there is of it."""
+    """The timeout for work whose duration grows with the amount of data."""
     return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

@@ -13,23 +13,23 @@ from restante.client.transport.unreachable import unreachable
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
 _LATER = (421, 429, 503)
-"""Statuses by which a hub refuses a call for now."""
+"""Statuses by which a hub refuses a call temporarily."""
 _ELSEWHERE = 421
 _PROXY = (502, 504)
-"""Statuses by which a proxy says that the hub is not there."""
+"""Statuses by which a proxy says that it cannot reach the hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     response: Response
     maybe_done: bool
-    """An earlier attempt got no answer, and may have been carried out."""
+    """Whether an earlier attempt got no answer, and may have been carried out."""
 
 
 def answered(terms: Terms, attempt_after: Callable[[float], HttpRequest | LinkFrame]) -> Dialogue[Answered]:
-    """The first answer that does not refuse the call for now.
+    """The first answer that is not a temporary refusal.
 
-    `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait.
+    `attempt_after` makes an attempt, given the seconds since the first one, by which a peek shortens its wait.
     """
     began, maybe_done, said = terms.clock(), False, False
     for attempt in count(1):
@@ -59,7 +59,7 @@ def _later(response: Response) -> bool:
 
 
 def _may_be_done(terms: Terms, reply: Reply) -> bool:
-    """Whether the attempt may have been carried out. A hub that refuses for now has done nothing, unless it says so."""
+    """Whether the attempt may have been carried out. A temporary refusal means no, unless the hub says otherwise."""
     if isinstance(reply, Failure):
         return reply.reached
     return not is_problem(reply) or isinstance(error_of_response(reply, terms.address), OutcomeUnknown)
@@ -68,14 +68,14 @@ def _may_be_done(terms: Terms, reply: Reply) -> bool:
 def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
     """The pause that the hub asks for, or one that grows with each attempt."""
     if attempt == 1 and isinstance(reply, Response) and reply.status == _ELSEWHERE and terms.places.several:
-        return 0.0  # The owner is known, or the map says who it is.
+        return 0.0  # The next attempt goes to the owner, which the answer or the map names.
     own = terms.retrying.pause(attempt, terms.chance())
     named = reply.headers.get("retry-after", "") if isinstance(reply, Response) else ""
     return max(own, float(named)) if named.isascii() and named.isdigit() else own
 
 
 def _given_up(terms: Terms, reply: Reply, attempts: int, *, maybe_done: bool) -> RestanteError:
-    """The error of the last attempt; and whether any attempt may have been carried out."""
+    """The error of the last attempt, as `OutcomeUnknown` if any attempt may have been carried out."""
     error = error_of_response(reply, terms.address) if isinstance(reply, Response) else _without_answer(terms, reply)
     tried = f" It was tried {attempts} times." if attempts > 1 and isinstance(reply, Failure) else ""
     if not maybe_done:

@@ -1,4 +1,4 @@
-"""A link for one small call. It does not import Arrow, so that a command that sends one message starts at once."""
+"""`SmallLink`, for one small call. It does not import Arrow, so that a command that sends one message starts quickly."""
 
 from __future__ import annotations
 

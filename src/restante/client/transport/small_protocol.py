@@ -1,4 +1,4 @@
-"""The calls whose requests and answers are JSON only: a program that makes no other calls need not import Arrow."""
+"""The calls whose requests and answers are only JSON, so that a program that makes no others need not import Arrow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def mailbox_path(recipient: str) -> str:
 
 
 def _batch(batch: str | None) -> Pairs:
-    """The batch whose items the messages become, as a header."""
+    """The header for the batch that the messages become items of."""
     if batch is None:
         return ()
     check_batch_id(batch)
@@ -51,12 +51,12 @@ def _batch(batch: str | None) -> Pairs:
 
 
 def _accept(accept: Accept | None) -> Pairs:
-    """When a publish is to be answered, as a header."""
+    """The header that says when to answer a publish."""
     return () if accept is None else (("Restante-Accept", accept.value),)
 
 
 def _source(source: str | None) -> Pairs:
-    """Where the messages come from, as a header."""
+    """The header for the source of the messages."""
     if source is None:
         return ()
     return (("Restante-Source", segment(source, "source")),)

@@ -1,10 +1,10 @@
-"""A hub that cannot be reached: why, and what a client says while it tries on, so that a wait is never silent.
+"""The errors of a hub that cannot be reached, and the warnings of a client that keeps trying, so that no wait is silent.
 
-The cause is recognised by the words of the drivers' errors, which come from Rust, OpenSSL or the operating system.
+Causes are recognised by words in the drivers' errors, which come from Rust, OpenSSL or the operating system.
 
-Some networks drop packets silently. `FirstContact` watches the first request of a client. If the request has no answer
-after a moment, it tries a connection of its own, and warns only if that fails too: a hub may take its time, as for a peek
-that waits.
+Some networks drop packets silently. So `FirstContact` watches the first request of a client. If there is no answer after a
+moment, it opens a connection itself, and warns only if that fails too, because a hub may take its time, for example for a
+peek that waits.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FirstContact:
         self._over = not address.local and _has_proxy()
 
     def watched(self) -> AbstractContextManager[None]:
-        """Inside this context, the client waits for an answer."""
+        """A context in which the client waits for an answer."""
         return nullcontext() if self._over else self._watching()
 
     @contextmanager

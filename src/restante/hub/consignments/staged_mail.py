@@ -1,8 +1,13 @@
-"""Staged mail, prepared for the commit of its consignment: `prepare` reads, judges and sorts it, partition by partition.
+"""`prepare` reads, judges and numbers the staged mail of a consignment for one partition, ahead of its commit.
 
-Only the fingerprints of all messages are read. Messages whose fingerprint is stored, erased, or staged twice (`_suspicious`)
-are read in full and judged like arrivals. A run that has duplicates is written again without them; the others stay as they
-are.
+Of most messages only the fingerprint is read (`_fingerprints`). Messages whose fingerprint may be stored or erased, or occurs
+twice (`_suspicious`), are read in full and judged like arrivals, in portions that bound memory (`_together`). A conflict
+refuses the commit. Runs that have duplicates are written again without them, and very many runs are joined; the others stay
+as they are (`_lay_anew`).
+
+What must stay true: messages are numbered in the order of `bags`, by place within each. Messages with one fingerprint are in
+one portion, or twins would not meet. And a prepared mail is committed only while `holds` finds that no message with one of
+its fingerprints was stored or removed since.
 """
 
 from __future__ import annotations
@@ -46,14 +51,14 @@ from restante.model.storage.segment import decode
 _JUDGED_AT_ONCE = 100_000
 _JUDGED_BYTES_AT_ONCE = 16 * limits.MIB
 Offsets = NDArray[np.int64]
-"""Places of messages among all those of a consignment in one partition, in the order in which they are numbered."""
+"""Indices of messages among all those of a consignment in one partition, in the order of their future numbers."""
 _Part = tuple[Run, NDArray[np.bool_]]
-"""A run, and which of its messages, by place, count."""
+"""A run, and a mask over places of its messages that are not duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedBag:
-    """A staged run and the parcel that it is of."""
+    """A staged run and its parcel."""
 
     parcel: StagedParcel
     run: Run
@@ -65,21 +70,21 @@ NamedRun = tuple[StagedParcel, int]
 
 @dataclass(slots=True)
 class PartitionMail:
-    """The mail that one partition gets from a consignment."""
+    """The mail of a consignment for one partition."""
 
     partition: int
     runs: list[Run]
-    """The runs in the order in which they are numbered; their rows are still those of staged runs."""
+    """The runs in the order of their future numbers. Their rows are still those of staged runs."""
     judged: Hashes
-    """The fingerprints of all, duplicates included, ascending."""
+    """The ascending fingerprints of all messages, including duplicates."""
     fingerprint: Hashes
-    """The fingerprints of the messages that count, ascending."""
+    """The ascending fingerprints of the messages to be stored."""
     offset: Offsets
     """The offset of each fingerprint's message."""
     recipients: Hashes
     seen: Seen
     duplicates: list[Duplicates]
-    """A number below 0 stands for the message with the offset -1 - number."""
+    """The duplicates. A number below 0 stands for the message with offset -1 - number."""
 
     @property
     def messages(self) -> int:
@@ -87,7 +92,7 @@ class PartitionMail:
 
 
 def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[StagedBag] | None:
-    """The runs with their directories; None, if one is not there."""
+    """The runs with their directories; None if one is missing."""
     bags = []
     for parcel, identity in runs:
         value = core.store.get(partition, Space.RUN, number_key(identity))
@@ -98,7 +103,7 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
 
 
 def reloaded(core: Core, partition: int, names: Sequence[int]) -> PartitionMail:
-    """The mail that was prepared before a restart, from its runs. Its duplicates are not known any more."""
+    """Reload mail from the runs that were prepared before a restart. Its duplicates are no longer known."""
     runs = [load_run(core.store, partition, decode_run(_run_value(core, partition, name))) for name in names]
     read = [_fingerprints(core, run)[0] for run in runs]
     fingerprint = np.concatenate([np.zeros(0, np.uint64), *read])
@@ -120,7 +125,7 @@ def _run_value(core: Core, partition: int, name: int) -> bytes:
 
 
 def refreshed(core: Core, mail: PartitionMail) -> bool:
-    """Whether the verdict still holds, so that the staged runs need not be judged again."""
+    """Whether the verdicts still hold. If so, `mail.seen` is moved up to now."""
     memory = core.partitions[mail.partition]
     seen = Seen.of(memory)
     if not holds(core, mail):
@@ -130,7 +135,10 @@ def refreshed(core: Core, mail: PartitionMail) -> bool:
 
 
 def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None) -> bool:
-    """Whether no message that may share an identity was stored or removed since; a commit passes its own counters."""
+    """Whether the verdicts still hold: no message with one of these fingerprints was stored since, and none was removed.
+
+    A commit passes its own counters.
+    """
     memory = core.partitions[mail.partition]
     if mail.seen.has_lost(counters or memory.counters):
         return False
@@ -138,7 +146,7 @@ def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None)
 
 
 def without_stored_originals(mail: PartitionMail) -> PartitionMail:
-    """The judged mail, less which stored messages its duplicates repeat: they may be gone meanwhile, and nobody waits for them."""
+    """The mail without duplicates of stored messages, which may be gone meanwhile. Duplicates of staged messages stay."""
     kept = [
         Duplicates(own.arrivals, own.rows[own.numbers < 0], own.numbers[own.numbers < 0]) for own in mail.duplicates
     ]
@@ -146,7 +154,7 @@ def without_stored_originals(mail: PartitionMail) -> PartitionMail:
 
 
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:
-    """Read and judge staged runs; inside `core.pins.reading()`. `written` names every blob that was written, also on error."""
+    """Read and judge staged runs, inside `core.pins.reading()`. `written` lists every blob written, even after an error."""
     memory = core.partitions[partition]
     seen = Seen.of(memory)
     read = [_fingerprints(core, bag.run) for bag in bags]
@@ -167,7 +175,7 @@ def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list
 
 
 def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
-    """The fingerprints of all messages of a run, in the order of their places, and the length of the data of each."""
+    """The fingerprint and the data length of each message of a run, in the order of places."""
     found, lengths = np.empty(run.row.rows, np.uint64), np.empty(run.row.rows, np.uint32)
     for stored in run.segments:
         segment = stored.segment
@@ -182,7 +190,7 @@ def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
 
 
 def _suspicious(core: Core, memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
-    """Which of these ascending fingerprints may be stored already, may be erased, or occur more than once."""
+    """Which of these ascending fingerprints may be stored or erased, or occur more than once."""
     found = np.zeros(len(fingerprint), np.bool_)
     alike = fingerprint[1:] == fingerprint[:-1]
     found[1:] |= alike
@@ -194,7 +202,7 @@ def _suspicious(core: Core, memory: Partition, fingerprint: Hashes) -> NDArray[n
 
 
 def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: NDArray[np.uint32]) -> Iterator[Offsets]:
-    """Portions of the suspects, in the order of their numbers. Suspects with one fingerprint stay in one portion."""
+    """Portions of the suspects, each in offset order. Suspects with the same fingerprint stay in one portion."""
     if not len(suspects):
         return
     own = np.empty(len(order), np.uint64)
@@ -212,7 +220,7 @@ def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: ND
 
 
 def _judge(core: Core, partition: int, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets) -> Judged:
-    """Judge some messages. A conflict refuses the commit."""
+    """Judge some messages. Raises if one is damaged, erased or in conflict, which refuses the commit."""
     columns = intake.concat([part for part in _columns(core, bags, start, suspects) if len(part)])
     arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
     judged = judge(core, arrivals, np.array([0, len(columns)]), np.ones(len(columns), np.bool_))
@@ -239,7 +247,7 @@ def _refused(faults: Sequence[Fault]) -> FaultyMessages:
 
 
 def _located(fault: Fault, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets, original: int) -> Fault:
-    """The fault with the parcel that the message is of, and that of the other one, if that is staged too."""
+    """The fault with the parcel of its message, and that of the other message if that is staged too."""
     detail = f"{_source(bags, start, int(suspects[fault.index]))}: {fault.detail}"
     if original < 0:
         detail += f": a {_source(bags, start, int(suspects[-1 - original]))}"
@@ -252,13 +260,13 @@ def _source(bags: Sequence[StagedBag], start: Offsets, offset: int) -> str:
 
 
 def _slim(judged: Judged, suspects: Offsets) -> Duplicates:
-    """The duplicates, without their data."""
+    """The duplicates without their data."""
     rows = np.flatnonzero(judged.verdict == Verdict.DUPLICATE)
     original = judged.original[rows]
     twins = original < 0
     original[twins] = -1 - suspects[-1 - original[twins]]
     columns = judged.arrivals.columns
-    nothing = pa.array([], pa.large_binary())  # a slice would hold what it was cut from
+    nothing = pa.array([], pa.large_binary())  # An empty slice would keep the whole column in memory.
     slim = replace(columns, data=nothing, properties=no_properties(0))
     return Duplicates(replace(judged.arrivals, columns=slim), rows, original)
 
@@ -271,7 +279,7 @@ def _lay_anew(
     counts: NDArray[np.bool_],
     written: list[BlobKey],
 ) -> None:
-    """Remove duplicates from the runs, join runs where there are too many, and number what remains."""
+    """Remove duplicates from the runs, join runs if there are too many, and renumber the messages that remain."""
     parts = [(bag.run, counts[start[index] : start[index + 1]]) for index, bag in enumerate(bags)]
     mail.runs = []
     for together in _grouped(parts):
@@ -287,7 +295,7 @@ def _lay_anew(
 
 
 def _grouped(parts: list[_Part]) -> list[list[_Part]]:
-    """The runs one by one; if there are very many, groups of neighbours that fit into one segment."""
+    """The runs one by one or, if there are very many, in groups of neighbours that fit into one segment."""
     if len(parts) <= limits.STAGED_RUNS_MAX:
         return [[part] for part in parts]
     groups: list[list[_Part]] = []
@@ -310,7 +318,7 @@ def _renumbered(original: Offsets, number: Offsets) -> Offsets:
 
 
 def _written_again(core: Core, partition: int, parts: Sequence[_Part], written: list[BlobKey]) -> Run:
-    """One run of the messages that count, whose places follow each other."""
+    """Write one run of the messages that are no duplicates, with consecutive places."""
     pieces, masks, stretches, following = [], [], [], 0
     for run, counts in parts:
         place = np.cumsum(counts) - 1 + following
@@ -334,7 +342,7 @@ def _written_again(core: Core, partition: int, parts: Sequence[_Part], written: 
 
 
 def _columns(core: Core, bags: Sequence[StagedBag], start: Offsets, wanted: Offsets) -> Iterator[MessageColumns]:
-    """The messages with these offsets, which ascend, run by run."""
+    """The messages with these ascending offsets, run by run."""
     borders = np.searchsorted(wanted, start)
     for index, bag in enumerate(bags):
         places = wanted[borders[index] : borders[index + 1]] - start[index]

@@ -1,6 +1,6 @@
-"""`Bell` wakes long polls: a peek that waits is woken by a commit that stores or frees mail of its recipient.
+"""`Bell` wakes long polls: a commit that stores or frees mail of a recipient wakes the peeks waiting for that recipient.
 
-A reader of the feed waits for a partition, and is woken by each commit that takes a number there.
+A feed reader waits for a partition instead, and every commit that takes a number there wakes it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _log = logging.getLogger(__name__)
 
 
 class Bell:
-    """The callbacks of waiters, by the hash of their recipient. A collision of hashes wakes a waiter once too often."""
+    """The callbacks of waiters, by recipient hash. Colliding hashes only wake a waiter needlessly."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[int, list[Ring]] = {}
         self._readers: dict[int, list[Ring]] = {}
-        """The callbacks of feed readers that have come to the end of a partition, by partition."""
+        """The callbacks of feed readers that have reached the end of a partition, by partition."""
         self.rung_at = -math.inf
-        """When the last commit was, by the monotonic clock."""
+        """The monotonic time of the last commit."""
 
     @contextmanager
     def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
-        """Inside this context `ring` is called after each commit that concerns the recipient."""
+        """Within this context, call `ring` after each commit that concerns the recipient."""
         with self._listed(self._waiters, recipient_hash, ring):
             yield
 
     @contextmanager
     def listening_to_partition(self, partition: int, ring: Ring) -> Iterator[None]:
-        """Inside this context `ring` is called after each commit that takes a number in the partition."""
+        """Within this context, call `ring` after each commit that takes a number in the partition."""
         with self._listed(self._readers, partition, ring):
             yield
 
@@ -77,7 +77,7 @@ class Bell:
             _ring(ring)
 
     def ring_all(self) -> None:
-        """Wake every waiter, because the hub closes."""
+        """Wake every waiter; called when the hub closes."""
         with self._lock:
             groups = (*self._waiters.values(), *self._readers.values())
             rings = [ring for group in groups for ring in group]
@@ -86,7 +86,7 @@ class Bell:
 
 
 def _ring(ring: Ring) -> None:
-    """Call one callback. If it fails, the others are still called."""
+    """Call one callback. A failure is logged, so that the other callbacks still run."""
     try:
         ring()
     except Exception:  # noqa: BLE001  # whatever a listener raises

@@ -1,8 +1,8 @@
 """Storing a commit until its outcome is known.
 
-A store that is far away may lose its connection in mid-commit. Then nothing more is planned until the store has said
-whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they
-get `OutcomeUnknown`, and the next commit asks the store first.
+A remote store may lose its connection in mid-commit. Nothing more is planned then until the store has said whether the
+commit is stored: `Outcomes` looks it up and never guesses. Callers wait up to `OUTCOME_SECONDS_MAX` for the answer, then
+get `OutcomeUnknown`; the next commit asks the store again before anything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class CommitTotals:
-    """Counts of commits since the hub was opened; only the thread that holds the pen adds to them."""
+    """Counts of commits since the hub was opened. Only the thread that holds the pen updates them."""
 
     __slots__ = ("commits", "failures", "seconds")
 
@@ -29,17 +29,17 @@ class CommitTotals:
         self.failures = 0
         """Commits that failed as a whole."""
         self.seconds = 0.0
-        """The time that the store took for them."""
+        """Total time that the store spent in commits."""
 
     def add(self, seconds: float | None) -> None:
-        """A commit was stored in so many seconds; None: it had nothing to store."""
+        """Count a commit that the store took `seconds` for; None means that it had nothing to store."""
         if seconds is not None:
             self.commits += 1
             self.seconds += seconds
 
 
 class Outcomes:
-    """`bring_up` is called with each commit that is stored, once."""
+    """Commits of unknown outcome are resolved here. `bring_up` is called once for each commit that is stored."""
 
     def __init__(self, bring_up: Callable[[CommitPlan], None], totals: CommitTotals) -> None:
         self._bring_up = bring_up
@@ -52,7 +52,7 @@ class Outcomes:
         return self._doubtful is not None
 
     def store(self, plan: CommitPlan, changes: Changes) -> None:
-        """Commit. If the outcome is unknown, wait until the store has said what it is, or the time is up."""
+        """Commit. If the outcome is unknown, wait until the store reports it or `OUTCOME_SECONDS_MAX` is over."""
         try:
             self._totals.add(_store(plan.store, changes))
         except OutcomeUnknown as error:
@@ -67,7 +67,7 @@ class Outcomes:
             self._bring_up(plan)
 
     def settle(self) -> bool:
-        """Whether the commit in doubt, if there is one, is stored; `Unavailable` while the store cannot say."""
+        """Whether the commit in doubt is stored; True if none is in doubt. `Unavailable` while the store cannot say."""
         plan = self._doubtful
         if plan is None:
             return True
@@ -91,10 +91,11 @@ class Outcomes:
 
 
 def _store(store: Store, changes: Changes) -> float | None:
-    """Commit; gives the seconds that it took, None if there was nothing to store.
+    """Commit, and return how many seconds it took; None if there was nothing to store.
 
-    A store that stops half-way does not know itself whether all of it will be there when it is opened. If there is
-    nothing to store, the callers are answered by what memory said: true only while the store is ours.
+    A store that fails in mid-commit cannot know whether the commit will be there after it is reopened, so its `Unavailable`
+    becomes `OutcomeUnknown`. With nothing to store, callers are answered from memory, which is right only while this hub
+    owns the store.
     """
     if changes.empty():
         store.require_owned()

@@ -1,6 +1,6 @@
-"""`CommitRequest`: a request to be committed, with its waiter; and `next_batch`, the requests of the next commit.
+"""`CommitRequest` is a request to be committed, with its waiter; `next_batch` picks the requests of the next commit.
 
-`ParkedRequests` wait beside the queue of the committer until `Committer.unpark`, or are refused after some time.
+`ParkedRequests` holds requests beside the committer's queue until `Committer.unpark`; those parked too long are refused.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 
 
 class Listener(Generic[T]):
-    """An object whose `take` an event loop calls when a request is answered, without a task that waits there."""
+    """A waiter whose `tell` the event loop calls when a request is answered. It costs no future and no waiting task."""
 
     __slots__ = ()
 
     loop: asyncio.AbstractEventLoop
     together: JointListener | None = None
-    """The `JointListener` that takes all requests of a commit that succeeded, in place of `tell`; None: there is none."""
+    """The `JointListener` that takes the successful requests of a commit at once, in place of `tell`; None if there is none."""
 
     def tell(self, request: CommitRequest[T]) -> None:
-        """Take the request, answered; called in the loop."""
+        """Take the answered request. Called in the loop."""
         raise NotImplementedError
 
 
 class JointListener(Protocol):
-    """A listener that takes several requests that succeeded at once, and does once what is alike in all of them."""
+    """A listener that takes several successful requests at once, and does the work that they share only once."""
 
     def tell_all(self, requests: Sequence[CommitRequest[Any]]) -> bool:
-        """Take the requests, answered; called in the loop. False: nothing was done, call `tell` of each listener."""
+        """Take the answered requests. Called in the loop. False means nothing was done: call `tell` of each listener."""
 
 
 class LastListener(Listener[Any]):
-    """Hears of several requests, and tells one waiter of the answer to them all, once the last is answered."""
+    """Listens to several requests, and gives one waiter the joint answer when the last of them is answered."""
 
     __slots__ = ("_answer", "_left", "_waiter", "loop")
 
@@ -56,14 +56,14 @@ class LastListener(Listener[Any]):
         self._answer = answer
         self._waiter = waiter
 
-    def tell(self, request: CommitRequest[Any]) -> None:  # noqa: ARG002  # `answer` knows them
+    def tell(self, request: CommitRequest[Any]) -> None:  # noqa: ARG002  # `answer` reads the requests itself
         self._left -= 1
         if self._left:
             return
         whole: CommitRequest[Any] = CommitRequest()
         try:
             whole.result = self._answer()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the waiter is to hear of it
+        except Exception as error:  # noqa: BLE001  # the waiter must get every error
             whole.error = error
         if isinstance(self._waiter, Listener):
             self._waiter.tell(whole)
@@ -72,7 +72,7 @@ class LastListener(Listener[Any]):
 
 
 class CommitRequest(Generic[T]):
-    """A request to be planned and committed; afterwards it has a result or an error."""
+    """A request to be planned and committed. Once answered, it has a result or an error."""
 
     __slots__ = ("alone", "brief", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
 
@@ -82,33 +82,33 @@ class CommitRequest(Generic[T]):
         self.size = size
         """How many bytes of a commit the request takes."""
         self.line = line
-        """Requests of one line keep their order: each is judged by the outcome of those before it."""
+        """Requests of one line keep their order, because each is judged by the outcome of those before it."""
         self.alone = False
         """Whether the request must have a commit of its own."""
         self.put_off = False
-        """Whether the request cannot be judged in this commit, and goes into the next."""
+        """Whether the request cannot be judged in this commit and must go into the next."""
         self.parked = False
         """Whether the request waits beside the queue until `Committer.unpark`."""
         self.light = False
-        """Whether planning takes little time, and reads only memory."""
+        """Whether planning is quick and reads only memory."""
         self.brief = False
-        """Whether planning takes little time, and reads a few rows of the store."""
+        """Whether planning is quick and reads a few rows of the store."""
         self.reads: Sequence[EntryKey] = ()
-        """Rows that planning is known to read: those of a whole commit are fetched at once."""
+        """Rows that planning is known to read. `CommitPlan.fetch` reads those of a whole commit in one call."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
         raise NotImplementedError
 
     def answer(self) -> T:
-        """The result, or the error raised, which is asked for once.
+        """Return the result, or raise the error. Call this once.
 
-        An error holds the frames that it went through, and they hold this request with all its messages. So neither the
-        request nor this frame goes on holding the error: they would keep each other until the next search for garbage.
+        An error's traceback holds frames, which hold this request with all its messages. So the request and this frame
+        drop their reference to the error: otherwise the cycle would live until the next garbage collection.
         """
         error, self.error = self.error, None
         if error is None:
-            return self.result  # type: ignore[return-value]  # set by the committer before anybody is woken
+            return self.result  # type: ignore[return-value]  # set by the committer before it wakes the waiter
         try:
             raise error
         finally:
@@ -116,7 +116,7 @@ class CommitRequest(Generic[T]):
 
 
 LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
-"""A function that gets a request, answered, in an event loop."""
+"""A waiter in an event loop: a future or a `Listener`."""
 
 
 def loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
@@ -124,7 +124,7 @@ def loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
 
 
 class Planned(CommitRequest[T]):
-    """A request that is planned by a function."""
+    """A request whose plan is a function."""
 
     __slots__ = ("_plan",)
 
@@ -147,10 +147,10 @@ class Planned(CommitRequest[T]):
 
 
 def next_batch(queue: deque[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
-    """Take from the front, up to the size of a commit.
+    """Take requests from the front of the queue, up to the size of a commit.
 
-    A few requests of one line go together, because they may be planned as one. Further requests of that line wait for the
-    next commit, and keep their places.
+    Several requests of one line are taken while the batch is small, because `plan_few` may plan them together. Once the
+    batch is larger, or a request was passed over, further requests of that line keep their places for the next commit.
     """
     batch: list[CommitRequest[Any]] = []
     passed: list[CommitRequest[Any]] = []
@@ -172,7 +172,7 @@ def next_batch(queue: deque[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
 
 
 class Parkable(Protocol):
-    """A request that may be parked. Its caller is answered only after it was unparked, or refused."""
+    """A request that may be parked. Its caller gets no answer until it has been unparked and committed, or refused."""
 
     parked: bool
     error: BaseException | None
@@ -183,7 +183,7 @@ R = TypeVar("R", bound=Parkable)
 
 
 class ParkedRequests(Generic[R]):
-    """The requests that are parked, and since when, in the order in which they came."""
+    """The parked requests, each with the time it was parked, in order of arrival."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -191,11 +191,11 @@ class ParkedRequests(Generic[R]):
 
     @property
     def lines(self) -> set[object]:
-        """The lines that have parked requests: later requests of such a line wait, too."""
+        """The lines that have parked requests. Later requests of these lines must wait too."""
         return {request.line for _, request in tuple(self.requests) if request.line is not None}
 
     def parted(self, batch: list[R], now: float) -> list[R]:
-        """Park the requests of a commit that ask for it and were not refused; gives the others."""
+        """Park the requests of a commit that are marked `parked` and were not refused; return the others."""
         kept = [request for request in batch if request.parked and request.error is None]
         if not kept:
             return batch
@@ -207,7 +207,7 @@ class ParkedRequests(Generic[R]):
         return answered
 
     def taken(self, until: float | None = None) -> list[R]:
-        """Take out the requests that were parked up to some time, or all of them; the caller answers them."""
+        """Remove and return the requests parked up to the time `until`, or all. The caller answers them."""
         with self._lock:
             found = [request for since, request in self.requests if until is None or since <= until]
             self.requests = [own for own in self.requests if until is not None and own[0] > until]
@@ -215,12 +215,12 @@ class ParkedRequests(Generic[R]):
 
 
 def held_too_long() -> Unavailable:
-    """The error for a caller whose request was parked until the time was up."""
+    """The error for a caller whose request stayed parked too long."""
     return Unavailable("What was sent is held by a commit of others that takes long. Try again.")
 
 
 def closed() -> Unavailable:
-    """The error of a call to a hub that was closed."""
+    """The error for a call to a closed hub."""
     error = Unavailable("The hub is closed. Open it again.")
     error.retriable = False
     return error

@@ -1,6 +1,6 @@
-"""Runs in a commit: mailbags that a publish brings, and a shelf in the place of the runs that it was merged from.
+"""Runs in a commit: the mailbags of a publish, and a shelf that replaces the runs it was merged from.
 
-A commit has the blobs of a run and its row; after the commit the catalog has its entry.
+The commit contains the run's row, and its blobs unless they were written ahead. The catalog gets the run after the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def put_mailbag(
     count: int,
     written: Sequence[BlobKey] = (),
 ) -> None:
-    """A mailbag into the draft; it is in the catalog after the commit. Its blobs may be `written` already."""
+    """Put a mailbag into the draft. If its blobs were written ahead, `written` names them."""
     partition = core.partitions[segments[0].group]
     blobs = written or [draft.take_blob(partition.number) for _ in segments]
     laid = []
@@ -45,7 +45,7 @@ def put_mailbag(
 def put_small_mailbag(
     core: Core, draft: RequestDraft, segment: EncodedSegment, fingerprints: Sequence[int], now: int
 ) -> int:
-    """A mailbag of few messages, which is one segment, numbered in the draft; gives the number of its first message."""
+    """Put a mailbag of one segment into the draft, number its messages, and return the number of the first."""
     number, count, length, front = segment.group, segment.rows, segment.length, segment.front
     first, blob = draft.add_mailbag(number, count)
     content = b"".join((front, *segment.rest))
@@ -60,12 +60,12 @@ def put_small_mailbag(
 
 
 def put_shelf(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
-    """Put the row of a shelf in the place of those of the merged runs; None: nothing of them is left."""
+    """Replace the rows of the merged runs with the row of their shelf; None if no message of theirs is left."""
     merged_away = {run.row.identity for run in runs}
     if not merged_away <= {run.row.identity for run in partition.runs}:
         raise Stale
     lost = _feed_loses(core, partition, runs, shelf)
-    # When the shelf is too large to be read in number order at once, its runs stay for the feed.
+    # A shelf of several segments cannot be read in number order, so its runs stay for the feed.
     too_large = shelf is not None and len(shelf.segments) > 1
     kept = (
         [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row)] if too_large else []
@@ -86,15 +86,15 @@ def put_shelf(core: Core, draft: RequestDraft, partition: Partition, runs: Seque
 
 
 def _serves_feed(core: Core, partition: Partition, row: RunRow) -> bool:
-    """Whether a run that is merged into a large shelf stays for the feed.
+    """Whether a run that is merged into a large shelf is kept for the feed.
 
-    One whose own parts stay already does not: no message is kept for the feed twice.
+    A run whose parts are kept already is not: the feed must not show a message twice.
     """
     return not _kept_parts(partition, row) and _within_reach(core, row) and in_order(row)
 
 
 def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
-    """The runs kept for the feed that have some of a run's numbers."""
+    """The runs kept for the feed that overlap a run's numbers."""
     return [kept for kept in partition.feed_runs if kept.first <= row.last and kept.last >= row.first]
 
 
@@ -103,11 +103,11 @@ def _within_reach(core: Core, row: RunRow) -> bool:
 
 
 def _feed_loses(core: Core, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> int:
-    """The last number that the feed can no longer tell when these runs have become a shelf; 0: it loses nothing.
+    """The last number that the feed can no longer show once these runs have become a shelf; 0 if it loses nothing.
 
-    A shelf of one segment serves the feed as its runs did. A larger shelf cannot be read in number order: the feed loses
-    the messages of the runs that could be, unless these runs stay in `feed_runs`, or parts of them stay there since an
-    earlier merge. Retention removes such parts in number order, so the feed has lost what lies before the first part left.
+    A shelf of one segment serves the feed as its runs did. A larger shelf cannot be read in number order. The feed then
+    loses the messages of the runs that could be, unless the runs, or their parts from an earlier merge, stay in
+    `feed_runs`. Retention removes such parts in number order, so everything before the first remaining part is lost.
     """
     if shelf is None or len(shelf.segments) == 1:
         return 0
@@ -152,13 +152,13 @@ def _enter_small(core: Core, partition: Partition, run: Run, length: int, finger
 
 
 def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
-    """Add runs to the catalog, and wake filing when there is enough for it."""
+    """Add runs to the catalog, and wake filing when enough have gathered."""
     partition.runs = (*partition.runs, *runs)
     _note(core, partition, sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs]))
 
 
 def _note(core: Core, partition: Partition, fresh: int) -> None:
-    """Count added runs, without a look at all runs: that is dear, and one tiny run more changes little."""
+    """Count added runs instead of examining all runs, which would be too slow for every small publish."""
     unfiled = core.memory(Unfiled)
     unfiled.note(partition)
     partition.fresh_runs += fresh

@@ -1,13 +1,15 @@
 """Group commit: requests that arrive while a commit is under way go into the next commit.
 
-One thread, the committer's, plans the waiting requests, commits them together, updates memory, and only then answers them.
-A request that is refused gets its own error. If the commit fails, all its requests fail and nothing has changed.
+The committer's thread plans the waiting requests, commits them together, updates memory, and only then answers them. A
+refused request gets its own error. If the commit fails, all its requests fail and nothing has changed.
 
-Light requests that come in the turns of an event loop are planned there, as one group: if the committer's thread planned
-them, it would take the interpreter away from the loop, which still reads other requests. The committer's thread then
-writes and flushes the planned commit, updates memory, and answers as usual; or the event loop does so itself, if it was
-asked to and the store says that a flush takes little time. There is one *pen*: its holder plans on the state of the last
-commit, and the pen is laid down when that commit has been applied.
+Light requests from an event loop are planned in that loop, as one group: the committer's thread would take the interpreter
+away from the loop while it still reads other requests. The committer's thread then writes and flushes the planned commit,
+updates memory, and answers as usual. The event loop does that itself if `write_in` allowed it and the store says that a
+flush is quick.
+
+What must stay true: a commit is planned on the state that the commit before it left. So there is one *pen*. The thread
+that plans a commit takes the pen, and it is laid down only when that commit has been applied to memory.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ _log = logging.getLogger(__name__)
 
 
 JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[CommitRequest[object]]]
-"""Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
+"""Plans the publishes of a commit together, and returns the requests that must be planned one by one."""
 LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
-"""Plans light and brief requests together; False: they need a closer look, and nothing was done."""
+"""Plans light and brief requests together. False means that they need a closer look, and nothing was done."""
 
 
 class _Pen(Enum):
-    """The pen: which thread plans, or has planned, the commit that is under way."""
+    """The holder of the pen: the thread that planned, or is planning, the current commit."""
 
     FREE = auto()
     THREAD = auto()
@@ -59,7 +61,7 @@ class _Pen(Enum):
 
 
 class _Planned(NamedTuple):
-    """A commit that was planned in an event loop, and is to be written."""
+    """A commit that an event loop has planned, ready to be written."""
 
     plan: CommitPlan
     changes: Changes
@@ -67,7 +69,7 @@ class _Planned(NamedTuple):
 
 
 class Committer:
-    """The queue before the commit, and the thread that empties it."""
+    """The queue of requests, and the thread that commits them."""
 
     def __init__(
         self,
@@ -85,16 +87,16 @@ class Committer:
         self._pen = _Pen.FREE
         self._planned: _Planned | None = None
         self._writing: set[asyncio.AbstractEventLoop] = set()
-        """Event loops that may write what they have planned."""
+        """Event loops that may write the commits they plan."""
         self._waiting: set[asyncio.AbstractEventLoop] = set()
         """Event loops that have gathered requests and wait for the pen."""
         self._queue: deque[CommitRequest[object]] = deque()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
-        """The requests that came in the last turns of each event loop; only its own thread looks there."""
+        """The requests of the last turns of each event loop. Only that loop's thread touches its list."""
         self._gathered_count = 0
-        """About how many requests event loops have gathered."""
+        """Roughly how many requests event loops have gathered; threads update it without a lock."""
         self.parked = ParkedRequests[CommitRequest[Any]]()
         self._closing = False
         self._broken = False
@@ -108,7 +110,7 @@ class Committer:
         self._thread.start()
 
     def submit(self, request: CommitRequest[T]) -> T:
-        """Have a request committed, and wait for its answer."""
+        """Commit a request, and wait for its answer."""
         lock = threading.Lock()
         lock.acquire()
         request.waiter = lock
@@ -117,13 +119,13 @@ class Committer:
         return request.answer()
 
     def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
-        """Have a request committed; the waiter gets it, answered, in its own loop."""
+        """Commit a request. The waiter gets the answered request in its own loop."""
         request.waiter = waiter
         self._gather_for(loop_of(waiter)).append(request)
         self._gathered_count += 1
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
-        """Have several requests committed, one after the other, and wait until all are answered."""
+        """Commit several requests, in their order, and wait until all are answered."""
         locks = [threading.Lock() for _ in requests]
         for request, lock in zip(requests, locks, strict=True):
             lock.acquire()
@@ -133,7 +135,7 @@ class Committer:
             lock.acquire()
 
     def submit_each_soon(self, requests: Sequence[CommitRequest[T]], waiters: Sequence[LoopWaiter[T]]) -> None:
-        """Have several requests committed, one after the other; each waiter gets its own, answered."""
+        """Commit several requests, in their order. Each waiter gets its own answered request."""
         for request, waiter in zip(requests, waiters, strict=True):
             request.waiter = waiter
         if requests:
@@ -141,7 +143,7 @@ class Committer:
             self._gathered_count += len(requests)
 
     def write_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let an event loop write light commits itself, where that takes little time. No interrupt may strike in it."""
+        """Let an event loop write light commits itself when that is quick. No signal handler may raise in its thread."""
         self._writing.add(loop)
 
     @property
@@ -154,11 +156,11 @@ class Committer:
         return self._thread.is_alive() and not self._broken
 
     def seconds_without_room(self) -> float:
-        """How long ago the storage was full for a commit; without end, if one was stored since."""
+        """How long ago a commit failed because the storage was full; infinite if a commit has been stored since."""
         return time.monotonic() - self._no_room_at
 
     def close(self) -> None:
-        """Commit what is waiting, then stop."""
+        """Commit the waiting requests, then stop."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -166,17 +168,17 @@ class Committer:
         self.refuse_parked(0)
 
     def unpark(self) -> None:
-        """Queue the parked requests again, before everything that waits."""
+        """Queue the parked requests again, ahead of all waiting requests."""
         self._put_first(self.parked.taken())
 
     def refuse_parked(self, seconds: float) -> None:
-        """Refuse the requests that have been parked for so long."""
+        """Refuse the requests that have been parked for at least `seconds`."""
         late = self.parked.taken(time.monotonic() - seconds)
         _fail(late, held_too_long())
         answer_all(late)
 
     def _gather_for(self, loop: asyncio.AbstractEventLoop) -> list[CommitRequest[Any]]:
-        """Where the requests of an event loop are gathered until a turn brings no more, so that they are committed together."""
+        """The list in which an event loop gathers requests until a turn brings no more, to commit them together."""
         if self._closing:
             raise closed()
         gathered = self._gathered.get(loop)
@@ -186,10 +188,10 @@ class Committer:
         return gathered
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop, before: int, waited: bool) -> None:  # noqa: FBT001  # a callback
-        """Plan what this event loop has gathered, unless the last turn brought more than there was before.
+        """Plan the requests that this event loop has gathered, unless the last turn added some: then wait one more turn.
 
-        If another holds the pen, wait until it is laid down. If the committer's thread has taken it again by then, there is
-        more for it to do: what was gathered goes into its queue, so that nobody waits for more than two commits.
+        If the pen is taken, wait until it is laid down. If the committer's thread has already taken it again by then, it is
+        busy: hand the gathered requests over to its queue, so that no request waits for more than two commits.
         """
         gathered = self._gathered.get(loop)
         if gathered is None:
@@ -220,13 +222,13 @@ class Committer:
                 self._changed.notify_all()
 
     def _plan_here(self, batch: list[CommitRequest[Any]]) -> _Planned | None:
-        """Plan light requests in this thread, which holds the pen; None if the committer's thread has to, and has the pen."""
+        """Plan light requests in this thread, which holds the pen. None: the pen is free again; the committer's thread must plan."""
         planned: _Planned | None = None
         try:
             plan = None if self._broken or self._outcomes.in_doubt else self._plan_lightly(batch)
             if plan is not None:
                 planned = _Planned(plan, plan.finish(), batch)
-        except Exception:  # noqa: BLE001  # whatever it is, the committer's thread meets it too, and tells the callers
+        except Exception:  # noqa: BLE001  # the committer's thread will meet the same error and report it to the callers
             _log.exception("Requests could not be planned in their event loop.")
         finally:
             if planned is None:
@@ -236,10 +238,10 @@ class Committer:
         return planned
 
     def _write_here(self, planned: _Planned, loop: asyncio.AbstractEventLoop) -> None:
-        """Write what was planned in this event loop, whose thread this is, and answer all of it.
+        """Write a planned commit in this event loop's thread, and answer its requests.
 
-        The answers wait for their turn in the loop: those of the commit before may be waiting there, told by the committer's
-        thread, and the frames of one connection are answered in order.
+        The answers go through `call_soon`: answers of the commit before, scheduled by the committer's thread, may still be
+        waiting in the loop, and frames of one connection must be answered in order.
         """
         try:
             self._write(*planned)
@@ -248,7 +250,7 @@ class Committer:
             self._lay_pen_down()
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Queue what this event loop has gathered; from its thread."""
+        """Queue the requests that this event loop has gathered. Called in the loop's thread."""
         requests = self._gathered.pop(loop, [])
         self._gathered_count -= len(requests)
         try:
@@ -266,7 +268,8 @@ class Committer:
                 self._changed.wait()
             if self._closing:
                 raise closed()
-            # The lock is held, so the committer looks only after the request is queued; an interrupt leaves no thread asleep.
+            # Notify before queueing: the lock keeps the committer waiting until the request is queued, and an interrupt
+            # between the two cannot leave a queued request with the committer asleep.
             if not self._queue:
                 self._changed.notify_all()
             self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
@@ -284,7 +287,7 @@ class Committer:
             del work, batch  # These references would keep the requests in memory until the next commit.
 
     def _lay_pen_down(self) -> None:
-        """The next commit may be planned: by this thread, if anything is queued, or by an event loop that waits."""
+        """Free the pen: the committer's thread plans next if anything is queued, else an event loop that waits."""
         with self._lock:
             self._pen = _Pen.FREE
             waiting, self._waiting = self._waiting, set()
@@ -294,11 +297,11 @@ class Committer:
             try:
                 loop.call_soon_threadsafe(self._end_turn, loop, 0, True)
             except RuntimeError:
-                # The loop has gone, and with it everybody who could have read the answers.
+                # The loop is closed, so nobody is left to read the answers.
                 self._gathered_count -= len(self._gathered.pop(loop, ()))
 
     def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
-        """Requests that were put off come first in the next commit, unless this whole commit has failed."""
+        """Queue requests that were put off first for the next commit, unless this whole commit failed; return the others."""
         batch = self.parked.parted(batch, time.monotonic())
         again = [request for request in batch if request.put_off and request.error is None]
         if not again:
@@ -315,7 +318,7 @@ class Committer:
             self._changed.notify_all()
 
     def _take(self) -> _Planned | list[CommitRequest[object]] | None:
-        """A commit that was planned, or everything that waits, up to the size of a commit; None when the hub is closed."""
+        """Wait for work: a commit that an event loop planned, or queued requests. None when the hub is closed."""
         with self._lock:
             while True:
                 if self._planned is not None:
@@ -331,7 +334,7 @@ class Committer:
                 self._changed.wait()
 
     def _commit(self, batch: Sequence[CommitRequest[object]]) -> None:
-        """Plan what was queued, and write it."""
+        """Plan the queued requests, and write the commit."""
         try:
             self._outcomes.settle()
             plan = self._new_plan()
@@ -341,52 +344,52 @@ class Committer:
             for request in self._plan_jointly(plan, batch):
                 plan_one(plan, request)
             changes = plan.finish()
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+        except BaseException as error:  # noqa: BLE001  # the callers must get every error
             _fail(batch, error)
             return
         self._write(plan, changes, batch)
 
     def _write(self, plan: CommitPlan, changes: Changes, batch: Sequence[CommitRequest[Any]]) -> None:
-        """Make what was planned durable, and bring memory up to it."""
+        """Make a planned commit durable, and apply it to memory."""
         try:
             self._outcomes.store(plan, changes)
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+        except BaseException as error:  # noqa: BLE001  # the callers must get every error
             if isinstance(error, StorageFull):
                 self._no_room_at = time.monotonic()
             self.totals.failures += 1
             _fail(batch, error)
 
     def _bring_up(self, plan: CommitPlan) -> None:
-        """Bring memory up to what is stored, and announce it."""
+        """Apply a stored commit to memory, and announce it."""
         self._no_room_at = -math.inf
         try:
             plan.apply()
         except BaseException as error:
-            # Memory lacks what the store has: going on would give numbers twice. Opening the hub again reads the store.
+            # Memory now lacks what the store has, so further commits would assign numbers twice. Reopening reads the store.
             if not self._broken:
                 self._broken = True
                 _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
             raise
         try:
             self._committed(plan)
-        except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
-            # The commit is stored, so its callers must be answered: if this thread ended here, they would wait for ever.
+        except Exception:  # noqa: BLE001  # the thread must go on
+            # The commit is stored. If this thread ended here, its callers would wait for ever.
             _log.exception("What was committed could not be announced.")
 
 
 def plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
-    """Plan a request by itself; if it is refused, nothing of it is left in the plan."""
+    """Plan a request by itself. A refused request leaves no trace in the plan."""
     draft = plan.draft()
     try:
         request.result = request.plan(draft)
-    except Exception as error:  # noqa: BLE001  # refused, or broken: its own caller hears of it, the others go on
+    except Exception as error:  # noqa: BLE001  # a refusal or a defect: only this caller gets it
         request.error = error
     else:
         plan.accept(draft)
 
 
 def _are_light(requests: Sequence[CommitRequest[Any]], *, brief: bool) -> bool:
-    """Whether all of these requests are planned in an event loop; brief ones, if it may read the store."""
+    """Whether an event loop may plan all of these requests: the light ones, and with `brief` those that read the store."""
     lights = [request.light or (brief and request.brief) for request in requests]
     return False not in lights
 
@@ -396,14 +399,14 @@ def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
     if not known:
         _log.error("A commit failed.", exc_info=error)
     failure = error if known else OutcomeUnknown(f"The commit failed ({type(error).__name__}). Open the hub again.")
-    # A hub that no longer owns the store must not answer: a refusal may be as wrong as a result.
+    # A hub that no longer owns the store must not answer, because its refusals may be as wrong as its results.
     knew_nothing = isinstance(failure, NotOwner | StoreConflict)
     for request in batch:
         request.error = failure if knew_nothing else request.error or failure
 
 
 def answer_all(batch: Iterable[CommitRequest[Any]]) -> None:
-    """Wake everybody; those of one event loop with one call."""
+    """Wake the waiters; all those of one event loop with one call."""
     loops: dict[asyncio.AbstractEventLoop, list[CommitRequest[object]]] = {}
     for request in batch:
         waiter = request.waiter
@@ -417,7 +420,7 @@ def answer_all(batch: Iterable[CommitRequest[Any]]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, requests)
         except RuntimeError:
-            # The loop has gone, and with it everybody who could have read the answers.
+            # The loop is closed, so nobody is left to read the answers.
             continue
 
 
@@ -445,5 +448,5 @@ def _tell(waiter: object, request: CommitRequest[object]) -> None:
     assert isinstance(waiter, Listener), "only listeners are told"
     try:
         waiter.tell(request)
-    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+    except Exception:  # noqa: BLE001  # the commit's other waiters must still be told
         _log.exception("An answer could not be given.")

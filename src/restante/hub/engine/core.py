@@ -1,4 +1,4 @@
-"""`Core` holds what all subjects share: the store, the memory of the partitions, the committer, the clock."""
+"""`Core` holds what all subjects share, such as the store, the memory of the partitions, the committer and the clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from restante.settings import Settings
 
 T = TypeVar("T")
 _PAGE = 200
-"""The number of small rows that are read at once."""
+"""The number of small rows that one scan reads."""
 M = TypeVar("M")
 
 
@@ -44,12 +44,12 @@ _TRIES_MAX = 1_000
 
 
 class Stale(Exception):  # no error: a signal between the use cases and the committer
-    """The mailbox has changed since it was looked into."""
+    """The mailbox has changed since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class MailboxAddress:
-    """A recipient and where it lives."""
+    """A recipient with its partition and its hash."""
 
     recipient: str
     partition: int
@@ -57,9 +57,10 @@ class MailboxAddress:
 
 
 class Pins:
-    """Pins keep the blobs of merged runs until the last reader that may still name them has ended.
+    """Pins keep the blobs of merged runs until the last reader that may still read them has ended.
 
-    Each reader pins the epoch in which it began; each burial of blobs begins a new epoch.
+    Each reader pins the epoch in which it began, and each burial of blobs begins a new epoch. So blobs can be dropped once
+    no reader is left from their epoch or an earlier one.
     """
 
     def __init__(self) -> None:
@@ -86,27 +87,27 @@ class Pins:
             return self._epoch
 
     def any_before(self, epoch: int) -> bool:
-        """Whether blobs buried before this epoch are still stored."""
+        """Whether blobs that were buried before this epoch are still stored."""
         with self._lock:
             return any(buried < epoch for buried, _ in self._buried)
 
     def bury(self, blobs: Sequence[BlobKey]) -> None:
-        """Give up blobs that no run names any more; `unreachable` hands them out once no reader needs them."""
+        """Give up blobs that no run names any more. `unreachable` returns them once no reader needs them."""
         with self._lock:
             self._buried.append((self._epoch, blobs))
             self._epoch += 1
 
     def bury_unless_named(self, blobs: Sequence[BlobKey], error: BaseException) -> None:
-        """Bury blobs that were written ahead of a commit that failed, if that commit will certainly never name them.
+        """Bury blobs that were written ahead of a failed commit, if it is certain that the commit is not stored.
 
-        A caller that was interrupted, or got `OutcomeUnknown`, cannot be certain, so its blobs stay where they are. If no
-        run names them, the next opening of the store drops them.
+        After an interrupt or `OutcomeUnknown` it is not certain, so the blobs stay. If no run names them, the next opening
+        of the store drops them.
         """
         if isinstance(error, Exception) and not isinstance(error, OutcomeUnknown):
             self.bury(blobs)
 
     def unreachable(self) -> list[BlobKey]:
-        """Take the buried blobs that no reader can reach."""
+        """Remove and return the buried blobs that no reader can reach."""
         with self._lock:
             oldest = min(self._readers, default=self._epoch)
             free = [blob for epoch, blobs in self._buried if epoch < oldest for blob in blobs]
@@ -124,20 +125,20 @@ class Core:
     deed: Deed
     fence: int
     partitions: Sequence[Partition]
-    """The partitions of this hub; the index is the number of the partition."""
+    """The partitions of this hub, indexed by partition number."""
     random: Callable[[int], bytes] = os.urandom
     shard: Shard | None = None
-    """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
+    """This hub's share when other shards have the rest of the partitions; None if this hub has all of them."""
     clerk: Clerk = field(default_factory=OwnClerk)
-    """The clerk that computes what filing writes."""
+    """The clerk that computes merges, pages of the feed and large mailbags."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)
-    """Functions that the committer's thread calls before it plans the next commit, when no commit is half done."""
+    """Functions that the committer's thread calls before it plans the next commit, while no commit is in progress."""
     closing: threading.Event = field(default_factory=threading.Event)
     committer: Committer = field(init=False)
     locate: Callable[[str], MailboxAddress] = field(init=False)
-    """Where a recipient lives. The addresses asked for last are cached."""
+    """Computes the address of a recipient; the latest are cached."""
     _memories: dict[type, object] = field(default_factory=dict)
 
     owned: range = field(init=False)
@@ -148,14 +149,14 @@ class Core:
         self.locate = lru_cache(limits.ADDRESSES_REMEMBERED_MAX)(self._locate)
 
     def memory(self, kind: type[M]) -> M:
-        """The memory of a subject for this hub, found by its type, and made when it is first asked for."""
+        """A subject's memory for this hub, found by its type and created on first use."""
         found = self._memories.get(kind)
         if found is None:
             found = self._memories.setdefault(kind, kind())
         return found  # type: ignore[return-value]  # it is kept under its own type
 
     def remember(self, memory: object) -> None:
-        """Keep a memory that was loaded from the store, or made with something that only the opener of the hub has."""
+        """Set a subject's memory: one that was loaded from the store, or was made with something that only the opener of the hub has."""
         self._memories[type(memory)] = memory
 
     def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan, kind: type[Committer] = Committer) -> None:
@@ -164,7 +165,7 @@ class Core:
         self.committer = kind(self._new_plan, plan_jointly, light_plan, self._announce, self.store.is_quick)
 
     def _light_plan(self, plan_lightly: LightPlan, requests: Sequence[CommitRequest[Any]]) -> CommitPlan | None:
-        """A commit planned in an event loop; None if something is to be done first, or the requests are not light."""
+        """A commit planned in an event loop; None if `between_commits` has work, or the requests need a closer look."""
         plan = CommitPlan(self.store, self.partitions, self.fence)
         return plan if not self.between_commits and plan_lightly(plan, requests) else None
 
@@ -178,13 +179,13 @@ class Core:
         return CommitPlan(self.store, self.partitions, self.fence)
 
     def commit(self, plan: Callable[[RequestDraft], T]) -> T:
-        """Plan and commit one small request, and wait for it."""
+        """Commit one small request with this plan, and wait for its result."""
         return self.submit(Planned(plan))
 
     def do_between_commits(self, work: Callable[[], T]) -> T:
-        """Call `work` in the committer's thread while no commit is half done, and return its result.
+        """Call `work` in the committer's thread while no commit is in progress, and return its result.
 
-        An error of `work` is raised here, not in the committer's thread, which every commit depends on.
+        An error of `work` is raised here and not in the committer's thread, on which every commit depends.
         """
         done: Future[T] = Future()
         self.between_commits.append(partial(_do, work, done))
@@ -193,7 +194,7 @@ class Core:
         try:
             return done.result()
         finally:
-            del done  # An error holds this frame: with the future, which holds the error, all would be kept.
+            del done  # The error's traceback holds this frame, and the future holds the error: this breaks the cycle.
 
     def submit(self, request: CommitRequest[T]) -> T:
         return self.committer.submit(request)
@@ -209,13 +210,13 @@ class Core:
         raise Unavailable("The mailbox changes faster than it can be read. Try again.")
 
     def address(self, recipient: str) -> MailboxAddress:
-        """Where a recipient lives, if that is here, and its name is one."""
+        """The address of a recipient; raises if the name is invalid or another shard has its partition."""
         address = self.address_anywhere(recipient)
         self.require_owned(address.partition)
         return address
 
     def address_anywhere(self, recipient: str) -> MailboxAddress:
-        """Where a recipient lives, if its name is one."""
+        """The address of a recipient in any shard; raises if the name is invalid."""
         if not is_text(recipient) or not recipient.strip():
             raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
         if len(recipient) > limits.RECIPIENT_CHARACTERS_MAX:
@@ -228,7 +229,7 @@ class Core:
         return self.locate(recipient)
 
     def require_owned(self, partition: int) -> None:
-        """`NotOwner`, if another shard has the partition."""
+        """Raise `NotOwner` if another shard has the partition."""
         if partition not in self.owned:
             raise not_owner(partition)
 
@@ -245,7 +246,7 @@ class Core:
         return {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
 
     def new_uuid(self) -> bytes:
-        """A UUIDv7: sorts by time, to the microsecond or so."""
+        """A new UUIDv7. These sort by time, to about a microsecond."""
         milliseconds, microseconds = divmod(self.clock(), 1000)
         value = int.from_bytes(self.random(8), "big") & ~(0x3 << 62)
         value |= (milliseconds << 80) | (0x7 << 76) | ((microseconds * 4096 // 1000) << 64) | (0x2 << 62)
@@ -285,7 +286,7 @@ def uuid_text(value: bytes) -> str:
 def newest_first(
     core: Core, space: Space, decode: Callable[[bytes], T], *, below: bytes | None = None
 ) -> Iterator[tuple[bytes, T]]:
-    """Ids and rows, by descending id, from the one before `below` on."""
+    """Ids and rows of all partitions, by descending id, starting below `below`."""
     partitions = [_descending(core, partition, space, decode, below) for partition in core.owned]
     return merge(*partitions, key=lambda entry: entry[0], reverse=True)
 

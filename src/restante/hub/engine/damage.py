@@ -1,7 +1,7 @@
-"""Reading around damage: rows that do not lie in a damaged block are read as usual.
+"""Reading around damage: rows outside damaged blocks are still read.
 
-A read that meets a damaged block names it. The rows in that block are left out, and the rows before and after them are
-read again. Each try leaves out one more block, so there are at most as many tries as blocks.
+The error of a failed read names the damaged block. The rows before and after that block are then read separately. Each
+try excludes one more block, so there are at most as many failures as blocks.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from restante.ports.store import StoreReader
 _log = logging.getLogger(__name__)
 
 _RowsOfBlock = Callable[[int], tuple[int, int]]
-"""First and last (exclusive) of the rows that have something in a block."""
+"""Maps a block to the first and last (exclusive) of the rows that have bytes in it."""
 
 
 def sound_records(
     store: StoreReader, stored: StoredSegment, first: int, last: int
 ) -> Iterator[tuple[int, RecordArray]]:
-    """The records of rows first to last (exclusive) that can be read, with the row each stretch begins with."""
-    # Without a frame there are no checksums, and nobody knows where the records lie.
+    """The readable records of rows first to last (exclusive), in stretches, each with its first row."""
+    # Without a frame, neither the checksums nor the location of the records are known.
     waiting = [(first, last)] if len(stored.segment.checks) else []
     while waiting:
         first, last = waiting.pop()
@@ -42,7 +42,7 @@ def sound_records(
 
 
 def sound_data(store: StoreReader, stored: StoredSegment, row: int, records: RecordArray) -> Iterator[SegmentPiece]:
-    """The data of neighbouring rows, which begin with `row`, as far as it can be read."""
+    """The readable data of neighbouring rows, the first of which is `row`."""
     starts = records["data_start"].astype(np.int64)
     ends = starts + records["data_length"]
 
@@ -65,7 +65,7 @@ def _rows_of_records(stored: StoredSegment, block: int) -> tuple[int, int]:
 
 
 def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) -> list[tuple[int, int]]:
-    """The stretches before and after the damaged block that `error` names; none, if it names no block."""
+    """The stretches before and after the damaged block that `error` names; none if it names no block."""
     block = error.details.get("block")
     if not isinstance(block, int):
         return []
@@ -77,12 +77,12 @@ def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) ->
 
 
 def is_damaged(partition: Partition, run: Run) -> bool:
-    """Whether a run is known to be damaged: its directories are, or filing failed to read it."""
+    """Whether a run is known to be damaged: in one of its directories, or because filing failed to read it."""
     return run.row.identity in partition.damaged_runs or any(stored.damaged for stored in run.segments)
 
 
 def tell_once(partition: Partition, what: str, error: DataDamaged) -> None:
-    """Log a chore that damage prevents, once for each partition and chore."""
+    """Log that damage prevents a chore, once for each partition and chore."""
     if what not in partition.damage_told:
         partition.damage_told.add(what)
         _log.error("%s is passed over: %s", what, error.message)

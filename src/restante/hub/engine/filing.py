@@ -1,10 +1,10 @@
-"""Filing: mailbags into shelves, in the background and on demand.
+"""Filing merges mailbags into shelves, in the background and on demand.
 
-A merge reads slices of the runs, writes the shelf's segments ahead, and swaps the run rows in one small commit. It can
-stop anywhere: before the swap the new blobs are orphans, dropped when the store is opened; after it the old blobs are.
-Filing moves no number and writes no head, so it changes nothing that anybody can see.
+A merge reads the runs slice by slice, writes the shelf's segments ahead, and swaps the run rows in one small commit. It may
+stop anywhere: before the swap the new blobs are orphans, after it the old ones are, and opening the store drops orphans.
+Filing changes no sequence number and writes no head, so callers cannot observe it.
 
-A damaged run is a border: the runs before it and the runs after it are merged separately.
+A damaged run is left alone, and separates the runs before it from those after it: they are merged separately.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from restante.ports.clerk import SegmentPart
 
 _Swap = Callable[[RequestDraft], None]
 _NEARLY = limits.FILING_HANDFUL * 3 // 4
-"""The number of fresh runs of a partition that are merged when others have enough."""
+"""The number of fresh runs from which a partition is merged along with others that have `FILING_HANDFUL`."""
 _SWAPS_A_COMMIT = 2
-"""The number of merges in one commit. Small publishes wait for each such commit: it takes 1 to 2 ms. What it writes still lies in the log."""
+"""The number of merges in one commit. Small publishes wait for that commit, which takes 1 to 2 ms."""
 
 
 def file_once(core: Core, partition: Partition, *, everything_upto: int | None = None) -> int:
     """Do one merge, if one is worthwhile; return how many runs it merged.
 
-    With `everything_upto` any merge of runs that begin up to there is worthwhile, and later runs are left alone.
+    With `everything_upto`, every merge of runs that begin at or before that number is worthwhile; later runs are left alone.
     """
     with partition.filing_lock:
         keep_identities(core, partition)
         partition.fresh_runs = 0
-        # Each failure makes one more run a border, so this ends.
+        # Each failure excludes one more damaged run, so this ends.
         while runs := _chosen(partition, everything_upto):
             keep_ahead(core, partition, runs)
             if rewrite(core, partition, runs):
@@ -76,9 +76,9 @@ def _chosen(partition: Partition, everything_upto: int | None) -> list[Run]:
 
 
 def file_all(core: Core) -> int:
-    """Merge what is stored until no merge of it is worthwhile; return how many runs were merged.
+    """Merge the runs stored now until no merge is worthwhile; return how many runs were merged.
 
-    Mail that comes meanwhile is left for later: else a publisher without a pause would keep `file_all` from ending.
+    Runs that arrive meanwhile are left alone, or a steady publisher would keep `file_all` from ending.
     """
     filed = 0
     for partition in core.partitions:
@@ -90,7 +90,7 @@ def file_all(core: Core) -> int:
 
 
 def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
-    """Merge neighbouring runs into one shelf, without messages past their retention. The caller holds the filing lock.
+    """Merge neighbouring runs into one shelf, leaving out messages past their retention. The caller holds the filing lock.
 
     Return False, with nothing changed, if a run turns out to be damaged: filing leaves that run alone from then on.
     """
@@ -121,12 +121,12 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
 
 
 def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSegment | None:
-    """The shelf of a few small runs; None if there are many messages, or if a run needs more than copying."""
+    """The shelf of a few small runs, made by copying; None if there are too many messages, or copying is not enough."""
     rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
     if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
         return None
     if runs[0].row.first <= partition.counters.forgotten or any(run.row.published_at for run in runs):
-        # Some of it may be past its retention, or has its time of publishing elsewhere.
+        # Some messages may be past their retention, or their publishing time is in the run row and not in their records.
         return None
     try:
         contents, shifts = _contents(core, runs)
@@ -135,12 +135,12 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSe
             return segment
         return _gathered(core, partition, contents, shifts)
     except (DataDamaged, FormatUnsupported):
-        # The long way finds out what is harmed.
+        # The long way finds out which run is damaged.
         return None
 
 
 def _contents(core: Core, runs: Sequence[Run]) -> tuple[list[bytes], list[int]]:
-    """The segments of runs, in full, and what the places of each grow by in a shelf of them all."""
+    """The whole segments of these runs, and by how much the places of each are shifted in the joint shelf."""
     contents, shifts = list[bytes](), list[int]()
     for run in runs:
         if run.content is not None:
@@ -179,7 +179,7 @@ def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], she
 
 
 def _commit_handfuls(core: Core, swaps: Sequence[_Swap]) -> None:
-    """Commit all merges together, and drop what earlier merges left."""
+    """Commit all merges together, and drop the blobs that earlier merges replaced."""
     free = core.pins.unreachable()
     requests = [Planned(swap) for swap in (*swaps, lambda draft: draft.dropped.extend(free))]
     core.committer.submit_each(requests)
@@ -193,9 +193,9 @@ def _commit_handfuls(core: Core, swaps: Sequence[_Swap]) -> None:
 
 
 def file_handfuls(core: Core) -> int:
-    """Merge the tiny runs of all partitions that have enough of them, or nearly, in one commit; return how many partitions.
+    """Merge the tiny runs of all partitions that have at least `_NEARLY` of them; return how many partitions.
 
-    Small publishes come to all partitions alike: filed one by one, each would take a commit, and a flush.
+    Small publishes spread over all partitions. Filing these one by one would cost a commit, and a flush, for each.
     """
     swaps: list[_Swap] = []
     with ExitStack() as held:
@@ -212,7 +212,7 @@ def file_handfuls(core: Core) -> int:
 
 
 def _tiny_swap(core: Core, partition: Partition) -> _Swap | None:
-    """A merge of the tiny runs of a partition; None if they are not enough, or need more than copying."""
+    """A merge of the tiny runs of a partition; None if there are too few, or copying is not enough."""
     if any(is_damaged(partition, run) for run in partition.runs):
         return None
     runs = partition.runs
@@ -232,7 +232,7 @@ def _tiny_swap(core: Core, partition: Partition) -> _Swap | None:
 
 
 class _MetDamage(Exception):  # no error: a signal inside this module
-    """A segment of a run that was to be merged cannot be read."""
+    """A segment of a run to be merged cannot be read."""
 
     def __init__(self, stored: StoredSegment, error: DataDamaged) -> None:
         super().__init__(error.message)
@@ -250,7 +250,7 @@ def _leave_alone(partition: Partition, runs: Sequence[Run], met: _MetDamage) -> 
 def _shelf(
     core: Core, partition: Partition, runs: Sequence[Run], written: Sequence[tuple[SegmentRow, Segment]]
 ) -> Run | None:
-    """The run of what was written; None if nothing of the merged runs is left."""
+    """The run of the written segments; None if no message of the merged runs is left."""
     if not written:
         return None
     places, segments = tuple(place for place, _ in written), [segment for _, segment in written]
@@ -264,7 +264,7 @@ def _shelf(
 def _write_shelf(
     core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
 ) -> None:
-    """Write the segments of the shelf. `written` names every blob that was written, also after an error."""
+    """Write the segments of the shelf. `written` lists every blob that was written, even after an error."""
     _check_directories(runs)
     fronts = _fronts(runs)
     for stretches in slices(runs):
@@ -283,7 +283,7 @@ def _write_segment(
 
 
 def _fronts(runs: Sequence[Run]) -> dict[BlobKey, int]:
-    """How long the front of each segment is."""
+    """The length of each segment's front."""
     return {
         stored.blob: place.front for run in runs for stored, place in zip(run.segments, run.row.segments, strict=True)
     }
@@ -297,7 +297,7 @@ def _merged(
     pieces: Sequence[SegmentPiece],
     fronts: Mapping[BlobKey, int],
 ) -> Sequence[EncodedSegment]:
-    """Merge one slice of a shelf: by the clerk, unless some of it may be past its retention."""
+    """Merge one slice of a shelf: in the clerk, unless messages may be past their retention, which only the hub knows."""
     found = None
     if core.clerk.merges and not partition.counters.forgotten:
         parts = [_part(core, stretch, piece, fronts) for stretch, piece in zip(stretches, pieces, strict=True)]
@@ -321,7 +321,7 @@ def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]
 
 
 def _check_directories(runs: Sequence[Run]) -> None:
-    """Check that the directories have everything: what is not in them would be left out of the shelf."""
+    """Raise if a directory is damaged: the shelf would lose the drawers that it does not list."""
     for run in runs:
         for stored in run.segments:
             damaged = stored.segment.damaged
@@ -340,7 +340,7 @@ def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:
 
 
 def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> Keep:
-    """A function that says which rows are within their retention."""
+    """A function that tells which rows of a piece to keep: those within their retention. None means all."""
     heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
 
     def keep(piece: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
@@ -350,7 +350,7 @@ def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]
 
 
 def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> dict[Cabinet, Head]:
-    """The heads, in the hash range of these drawers, of cabinets with messages past their retention."""
+    """The heads of cabinets in the hash range of these drawers whose messages are not simply all kept."""
     low = min(int(stretch.stored.segment.recipient_hash[stretch.first]) for stretch in stretches)
     high = max(int(stretch.stored.segment.recipient_hash[stretch.last - 1]) for stretch in stretches)
     end = number_key(high + 1) if high + 1 < 2**64 else None
@@ -366,13 +366,13 @@ def _kept_rows(piece: SegmentPiece, drawer: NDArray[np.int64], heads: dict[Cabin
         head = heads.get(Cabinet(*piece.stored.segment.cabinet(index)))
         if head is not None:
             own = drawer == index
-            # A message that was released to the end stays: the feed still shows its first publication.
+            # Keep a message that was released to the end of its mailbox: the feed still shows its first publication.
             kept[own] = stored_mask(head, numbers[own]) | (apart_of(head, numbers[own]) == Apart.MOVED)
     return kept
 
 
 def drop_unreachable(core: Core) -> None:
-    """Drop the blobs that no run names and no reader can reach any more."""
+    """Drop the buried blobs that no reader can reach any more."""
     blobs = core.pins.unreachable()
     if blobs:
         try:
@@ -383,7 +383,7 @@ def drop_unreachable(core: Core) -> None:
 
 
 def relieve(core: Core) -> None:
-    """File partitions that have too many runs. Publishers call this first, and so slow down."""
+    """File the partitions that have too many runs. Publishers call this before they publish, which slows them down."""
     for number in tuple(core.memory(Unfiled).overdue):
         partition = core.partitions[number]
         file_once(core, partition, everything_upto=partition.counters.visible)
@@ -394,13 +394,13 @@ def _file_always(core: Core) -> None:
         core.memory(Unfiled).wanted.wait()
         core.memory(Unfiled).wanted.clear()
         guarded(core, keep_due)
-        # While some are filed, others get enough.
+        # While some partitions are filed, others get enough fresh runs.
         for _ in range(2):
             _file_due(core)
 
 
 def _file_due(core: Core) -> None:
-    """File the partitions that have enough runs that nobody has looked at."""
+    """File the partitions that have enough fresh runs."""
     due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
     if len(due) > 1:
         guarded(core, file_handfuls)
@@ -410,7 +410,7 @@ def _file_due(core: Core) -> None:
 
 def _file_partition(core: Core, partition: Partition) -> None:
     while not core.closing.is_set() and guarded(core, partial(file_once, partition=partition)):
-        # A merge may take long, and meanwhile ids gather everywhere.
+        # A merge may take long, and meanwhile identities gather in the memory of every partition.
         guarded(core, keep_due)
 
 

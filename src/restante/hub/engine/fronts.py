@@ -1,7 +1,7 @@
-"""Fronts: the frames and directories of stored segments, read when they are asked for; those used last stay in memory.
+"""Fronts are the frames and directories of stored segments. They are read on demand, and the last used are cached.
 
-So what is in memory of runs, and what opening reads of them, is bounded, however many there are. `Lately` is the bounded memory of
-values used last; the feed has others.
+So the memory that runs take, and what opening the hub reads of them, is bounded, however many runs there are. `Lately` is
+the cache; the feed uses it too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class Lately(Generic[K, V]):
-    """The values used last, bounded in number and in size."""
+    """A cache of the values used last, bounded in number and in size."""
 
     def __init__(self, count_max: int, bytes_max: int, size: Callable[[V], int]) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Lately(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value, unless it is too large; those used longest ago go."""
+        """Keep a value, unless it is larger than the whole cache; the least recently used values make room."""
         size = self._size(value)
         with self._lock:
             self._drop(key)
@@ -69,19 +69,19 @@ class Lately(Generic[K, V]):
 
 
 class Fronts:
-    """The fronts that were used last."""
+    """The cache of fronts."""
 
     def __init__(self, opening: StoreReader | None = None) -> None:
         self.opening = opening
-        """The reader for as long as the hub is opened."""
+        """The reader that fronts are loaded through while the hub is being opened; None afterwards."""
         self._lately: Lately[BlobKey, Segment] = Lately(limits.FRONTS_MAX, limits.FRONTS_BYTES_MAX, _size)
 
     def run(self, store: StoreReader, partition: int, row: RunRow) -> Run:
-        """A stored run, of which nothing is read yet."""
+        """A stored run. Its fronts are read when they are first needed."""
         return Run.of(row, partition, [self._loader(store, partition, place) for place in row.segments])
 
     def keep(self, partition: int, place: SegmentRow, segment: Segment) -> None:
-        """Keep a front that was just written: it will be read soon."""
+        """Cache a front that was just written, because it will be read soon."""
         self._lately.put(BlobKey(partition, place.blob), segment)
 
     def clear(self) -> None:

@@ -1,8 +1,8 @@
 """`HealthSources`: each subject registers its measures, and health reads them all in each round.
 
-`core.memory(HealthSources).register("filing", measure)` adds measures to a leaf; `register_parts` adds leaves that come
-and go, such as one for each group. A measure is called every ten seconds, by one thread, and gives readings; what it
-raises makes its leaf red.
+`core.memory(HealthSources).register("filing", measure)` adds a measure to a leaf; `register_parts` adds leaves that come
+and go, such as one for each group. One thread calls every measure each ten seconds. A measure that raises makes its leaf
+red.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _log = logging.getLogger(__name__)
 
 
 class HealthSources:
-    """The sources of all that is measured of one hub."""
+    """The registered measures of one hub."""
 
     def __init__(self) -> None:
         self._measures: list[tuple[str, Measure]] = []
         self._parts: list[tuple[str, PartsMeasure]] = []
 
     def register(self, component: str, measure: Measure) -> None:
-        """Measure something of a component, beside what else is measured of it."""
+        """Add a measure to a component, which may have others."""
         assert component in COMPONENTS, component
         self._measures.append((component, measure))
 
     def register_parts(self, component: str, measure: PartsMeasure) -> None:
-        """Measure the parts of a component, whichever there are at the time."""
+        """Add a measure that yields one leaf for each part that the component has at the time."""
         assert component in COMPONENTS, component
         self._parts.append((component, measure))
 
     def leaves(self) -> list[HealthLeaf]:
-        """All that is measured now."""
+        """Call every measure, and return the leaves."""
         readings: dict[str, list[Reading]] = {}
         for component, measure in self._measures:
             readings.setdefault(component, []).extend(_taken(measure, component))
@@ -47,14 +47,14 @@ class HealthSources:
         for component, measure in self._parts:
             try:
                 yield from measure()
-            except Exception as error:  # noqa: BLE001  # what cannot be measured is told, and the rest is measured
+            except Exception as error:  # noqa: BLE001  # a failed measure is reported, and the others still run
                 yield HealthLeaf(component=component, readings=(_unmeasurable(component, error),))
 
 
 def _taken(measure: Measure, component: str) -> list[Reading]:
     try:
         return list(measure())
-    except Exception as error:  # noqa: BLE001  # what cannot be measured is told, and the rest is measured
+    except Exception as error:  # noqa: BLE001  # a failed measure is reported, and the others still run
         return [_unmeasurable(component, error)]
 
 

@@ -1,7 +1,6 @@
-"""Looking identities up, in memory and in stored levels; and reading them when a partition is opened.
+"""Looking up identities in memory and in stored levels, and loading them when a partition is opened.
 
-A stored level that cannot be read loses nothing: the ids of its messages are read from the runs instead, once, and filing
-stores them again.
+Losing a stored level loses no identity: its messages' ids are read from the runs once, and filing stores them again.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ Numbers = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _GAP_BLOCKS = 8
-"""Up to so many blocks between two wanted ones are read too: two separate reads would take longer."""
+"""A gap of up to this many blocks between two wanted blocks is read too, because two separate reads would take longer."""
 _BLOCKS_AT_ONCE = 256
 
 
 def find(core: Core, partition: Partition, asked: Hashes) -> tuple[Numbers, Numbers]:
-    """Pairs (index of the fingerprint asked for, number of a message that has it); fastest if they ascend.
+    """Pairs of (index in `asked`, number of a message with that fingerprint). Fastest when `asked` is ascending.
 
-    Inside `core.pins.reading()`, or in the committer's thread.
+    Call it inside `core.pins.reading()`, or in the committer's thread.
     """
     found = [_find(core, partition, level, asked) for level in partition.fingerprints.levels]
     indices = [index for index, _ in found] or [np.zeros(0, np.int64)]
@@ -57,7 +56,7 @@ def find(core: Core, partition: Partition, asked: Hashes) -> tuple[Numbers, Numb
 
 
 def has_newer(core: Core, partition: Partition, asked: Hashes, *, beyond: int, ascending: bool = False) -> bool:
-    """Whether a message with a number beyond has one of these fingerprints. Inside pins, or in the committer's thread."""
+    """Whether a message with a number above `beyond` has one of these fingerprints. Call it where `find` may be called."""
     for level in reversed(partition.fingerprints.levels):
         if level.last <= beyond:
             continue
@@ -80,7 +79,7 @@ def _find(core: Core, partition: Partition, level: Known | StoredLevel, asked: H
 
 
 def find_stored(store: Store, partition: int, level: StoredLevel, asked: Hashes) -> tuple[Numbers, Numbers]:
-    """The pairs of one stored level, as `find` gives them; `DataDamaged` if what must be read for it cannot be."""
+    """The pairs of one stored level, as in `find`; `DataDamaged` if a block with a candidate cannot be read."""
     index, low, high = candidates(level, asked)
     if not len(index):
         return index, index
@@ -105,7 +104,7 @@ def read_entries(
 
 
 def read_again(core: Core, partition: Partition, level: StoredLevel, error: DataDamaged) -> Known | None:
-    """The fingerprints of a level that cannot be read, from the runs; they take its place in memory."""
+    """Read the fingerprints of an unreadable level from the runs, and put them in its place in memory."""
     _log.error("Identities of partition %d are read again from its messages: %s", partition.number, error.message)
     instead = read_known(core.store, partition.runs, level.first, level.last)
     partition.leave_stored(level, instead)
@@ -113,9 +112,9 @@ def read_again(core: Core, partition: Partition, level: StoredLevel, error: Data
 
 
 def load_fingerprints(store: StoreReader, partition: Partition) -> list[bytes]:
-    """Give an opened partition its fingerprints: the stored levels, and from the runs what they do not cover.
+    """Load a partition's fingerprints: the stored levels, and from the runs the messages that no level covers.
 
-    Gives the keys of rows that are of no use.
+    Return the keys of level rows that are useless, to be deleted.
     """
     levels, useless = _stored_levels(store, partition)
     found: list[Known | StoredLevel] = []
@@ -130,7 +129,7 @@ def load_fingerprints(store: StoreReader, partition: Partition) -> list[bytes]:
 
 
 def _stored_levels(store: StoreReader, partition: Partition) -> tuple[list[StoredLevel], list[bytes]]:
-    """The stored levels that can be read, in number order, and the keys of the others."""
+    """The readable stored levels in number order, and the keys of the other rows."""
     read: list[tuple[bytes, StoredLevel]] = []
     useless: list[bytes] = []
     for key, value in store.scan(partition.number, Space.IDENTITIES):
@@ -162,7 +161,7 @@ def _between(store: StoreReader, runs: Sequence[Run], first: int, last: int) -> 
 
 
 def read_known(store: StoreReader, runs: Sequence[Run], first: int, last: int) -> Known | None:
-    """The fingerprints of the stored messages from one number to another that can be read, from their ids."""
+    """The fingerprints of the readable stored messages numbered `first` to `last`, computed from their ids."""
     prints, numbers = [], []
     for run in runs:
         if run.row.last < first or run.row.first > last:
@@ -196,7 +195,7 @@ def _row_hashes(segment: Segment) -> Hashes:
 def all_entries(
     store: StoreReader, partition: int, level: StoredLevel, ranks: tuple[int, int]
 ) -> tuple[Hashes, NDArray[np.uint32]]:
-    """Fingerprints and offsets of the blocks that hold the ranks first to last (exclusive), and so of a few more."""
+    """Fingerprints and offsets of the blocks that hold the ranks first to last (exclusive), so of a few more ranks."""
     first, last = ranks
     if first >= last:
         return np.zeros(0, np.uint64), np.zeros(0, np.uint32)

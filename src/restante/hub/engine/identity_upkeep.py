@@ -1,8 +1,8 @@
-"""Storing identities: what is in memory becomes a stored level, and levels of like size become one, in the background.
+"""Storing identities, in the background: identities in memory become a stored level, and levels of similar size are merged.
 
-Like a merge of runs: the parts of a level are written ahead, and one small commit swaps the rows. It can stop anywhere:
-before the commit the new blobs are orphans, dropped when the store is opened; after it the old ones are. Entries whose
-messages lie before the first stored run are left out.
+As in a merge of runs, the parts of a level are written ahead, and one small commit swaps the rows. It may stop anywhere:
+before the commit the new blobs are orphans, after it the old ones are, and opening the store drops orphans. Entries of
+messages before the first stored run are left out, because those messages are gone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Entries = tuple[Hashes, NDArray[np.uint32]]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Levels that become one, and the numbers that it covers."""
+    """Levels to be merged into one, and the numbers that the result covers."""
 
     levels: Sequence[Known | StoredLevel]
     first: int
@@ -53,7 +53,7 @@ class _Source:
 
 
 class _MetDamagedLevel(Exception):  # no error: a signal inside this module
-    """A level that was to be merged cannot be read."""
+    """A level to be merged cannot be read."""
 
     def __init__(self, level: StoredLevel, error: DataDamaged) -> None:
         super().__init__(error.message)
@@ -62,7 +62,7 @@ class _MetDamagedLevel(Exception):  # no error: a signal inside this module
 
 
 def keep_identities(core: Core, partition: Partition, *, everything: bool = False) -> None:
-    """Store what is too much for memory, or with `everything` all of it, and merge levels; under the filing lock."""
+    """Store the identities that are too many for memory, or with `everything` all, and merge levels; under the filing lock."""
     known = partition.fingerprints if everything else partition.sorted_fingerprints
     for stretch in known.in_memory():
         if everything or not stretch.newest or stretch.entries >= limits.IDENTITIES_IN_MEMORY_MAX:
@@ -73,7 +73,7 @@ def keep_identities(core: Core, partition: Partition, *, everything: bool = Fals
 
 
 def keep_due(core: Core) -> int:
-    """Store the identities of every partition that has too many in memory; gives how many partitions."""
+    """Store the identities of every partition that has too many in memory; return how many partitions."""
     due = [partition for partition in core.partitions if _is_due(partition)]
     for partition in due:
         with partition.filing_lock:
@@ -82,15 +82,15 @@ def keep_due(core: Core) -> int:
 
 
 def _is_due(partition: Partition) -> bool:
-    # The latest few, which are not sorted yet, are far fewer than the bound: to sort them for this would cost more than they weigh.
+    # Leave out `_recent`: it holds far fewer entries than the bound, and sorting them for this count would cost too much.
     levels = partition.sorted_fingerprints.levels
     return sum([len(level) for level in levels if isinstance(level, Known)]) >= limits.IDENTITIES_IN_MEMORY_MAX
 
 
 def keep_ahead(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
-    """Store identities before runs are merged: a large run must not lie partly beyond what stored levels cover.
+    """Store identities before a large merge, so that the large run is fully covered by stored levels.
 
-    Opening reads every run that does, so it would take long.
+    Opening a partition reads every run that reaches beyond them, which would take long.
     """
     large = sum(run.row.rows for run in runs) > limits.IDENTITIES_IN_MEMORY_MAX
     if large and runs[-1].row.last > partition.fingerprints.covered:
@@ -98,7 +98,7 @@ def keep_ahead(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
 
 
 def _store(core: Core, partition: Partition, source: _Source) -> None:
-    """Write a level, and put it in the place of what it is made of."""
+    """Write a level, and swap it for the levels that it is made of."""
     written: list[tuple[PartRow, PartFront]] = []
     try:
         with core.pins.reading():
@@ -117,7 +117,7 @@ def _base(source: _Source) -> int:
 
 
 def _bits(source: _Source) -> tuple[int, int]:
-    """How many bits name the bucket, and how many the part."""
+    """How many bits of a fingerprint select the bucket, and how many select the part."""
     entries = sum(len(level) for level in source.levels)
     return bits_for(entries), part_bits_for(entries)
 
@@ -129,7 +129,7 @@ def _assembled(source: _Source, written: Sequence[tuple[PartRow, PartFront]]) ->
 
 
 def _write_parts(core: Core, partition: Partition, source: _Source, written: list[tuple[PartRow, PartFront]]) -> None:
-    """`written` names every blob that was written, also after an error."""
+    """Write the parts of a level. `written` lists every blob that was written, even after an error."""
     for encoded in _parts(core, partition, source):
         blob = partition.take_blob()
         place = PartRow(blob.number, encoded.length, len(encoded.front), encoded.size)
@@ -138,7 +138,7 @@ def _write_parts(core: Core, partition: Partition, source: _Source, written: lis
 
 
 def _parts(core: Core, partition: Partition, source: _Source) -> Iterator[EncodedPart]:
-    """The parts of a level, one after another: of all that it is made of, a stretch of the fingerprints at a time."""
+    """The parts of a level, one after another. Each merges one range of fingerprints from all source levels."""
     base, (bits, part_bits) = _base(source), _bits(source)
     first_stored = partition.runs[0].row.first if partition.runs else 0
     for part in range(1 << part_bits):
@@ -156,7 +156,7 @@ def _parts(core: Core, partition: Partition, source: _Source) -> Iterator[Encode
 
 
 def _within(core: Core, partition: Partition, level: Known | StoredLevel, low: int, high: int) -> _Entries:
-    """The entries of a level with the fingerprints low to high."""
+    """The entries of a level with fingerprints from `low` to `high`."""
     if isinstance(level, StoredLevel):
         try:
             prints, offset = all_entries(core.store, partition.number, level, bucket_ranks(level, low, high))
@@ -170,7 +170,7 @@ def _within(core: Core, partition: Partition, level: Known | StoredLevel, low: i
 
 
 def _swap(core: Core, draft: RequestDraft, partition: Partition, level: StoredLevel) -> None:
-    """Put the row of a level in the place of all rows that it covers, or that are of no use any more."""
+    """Replace the rows that a level covers with its own row, and delete rows that memory does not know."""
     number = partition.number
     kept = {
         own.row.identity for own in partition.fingerprints.stored if own.last < level.first or own.first > level.last
@@ -187,7 +187,7 @@ def _swap(core: Core, draft: RequestDraft, partition: Partition, level: StoredLe
 
 
 def blobs_of(partition: int, value: bytes) -> list[BlobKey]:
-    """The blobs that a row names; none if it makes no sense."""
+    """The blobs that a row names; none if the row cannot be decoded."""
     try:
         return [BlobKey(partition, part.blob) for part in decode_level(value).parts]
     except DataDamaged:

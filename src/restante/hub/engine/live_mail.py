@@ -1,8 +1,8 @@
-"""`LivePost` hands what each commit stored to live delivery.
+"""`LivePost` hands the messages of each commit to live delivery.
 
-The committer announces stored messages after the commit is durable, in the order of their numbers. Nothing is copied,
-and without a taker nothing is done. A commit that stores messages it did not read, such as that of a consignment, names
-only the recipients: their live connections read the messages from history.
+The committer announces messages in number order, once their commit is durable. Nothing is copied, and without a taker
+nothing is done. A commit that stores messages without reading them, such as that of a consignment, names only the
+recipients: their live connections read the messages from history.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LivePost:
 
     @contextmanager
     def taking(self, take: Take) -> Iterator[None]:
-        """Inside this context `take` gets what each commit stored."""
+        """Within this context, `take` gets the mail of each commit."""
         self._takers = (*self._takers, take)
         try:
             yield

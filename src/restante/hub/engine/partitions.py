@@ -1,4 +1,9 @@
-"""The memory of each partition, and how it is loaded from a store."""
+"""`Partition` is the memory of one partition; `load_partition` reads it from a store.
+
+The fingerprints of a partition's messages are in two places: those of the latest few in the dictionary `_recent`, where a
+small publish adds its own quickly, and all others in the sorted arrays and stored levels of `_fingerprints`. Entries only
+move from `_recent` into the arrays. So a reader that looks in `_recent` first misses none.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,7 @@ FORMAT_VERSION = 8
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
-"""The number of fingerprints that are looked up one by one before they are sorted into the arrays."""
+"""The number of fingerprints in `_recent` from which they are sorted into the arrays."""
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -44,7 +49,7 @@ class Deed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
-    """The counters of a partition, written with every commit that moves one."""
+    """The counters of a partition, written by every commit that changes one."""
 
     visible: int = 0
     waiting: int = 0
@@ -52,21 +57,21 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
     forgotten: int = 0
     """No message with a higher number is past its retention."""
     erasures: int = 0
-    """How many recipients were erased. If the count has changed, what was looked up before may be wrong."""
+    """How many recipients were erased. If the count has changed, earlier lookups may be wrong."""
     feed_gone: int = 0
-    """The last number that retention took from the feed: it reaches back to the next."""
+    """The last number that retention took from the feed, which begins at the next one."""
 
 
 @dataclass(slots=True)
 class Unfiled:
-    """The partitions that filing has to look at."""
+    """Wakes filing, and lists the partitions with too many runs."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
     overdue: set[int] = field(default_factory=set)
-    """Partitions with so many runs that their publishers have to help filing."""
+    """Partitions with so many runs that publishers must help with filing (`filing.relieve`)."""
 
     def note(self, partition: Partition) -> None:
-        """Note that the runs of a partition have changed, so that publishers know whether it has too many."""
+        """Update `overdue` after the runs of a partition have changed."""
         if len(partition.runs) > limits.UNFILED_RUNS_MAX:
             self.overdue.add(partition.number)
         elif self.overdue:
@@ -99,43 +104,43 @@ class Partition:
     def __init__(self, number: int, fronts: Fronts | None = None) -> None:
         self.number = number
         self.row_key = EntryKey(number, Space.PARTITION, PARTITION_KEY)
-        """The key of its counters."""
+        """The key of the counters."""
         self.fronts = fronts or Fronts()
-        """The directories of its segments that were used last, shared with the other partitions."""
+        """The cache of segment fronts, shared with the other partitions."""
         self.counters = PartitionRow()
         self.runs: tuple[Run, ...] = ()
         """The visible runs in number order."""
         self.feed_runs: tuple[RunRow, ...] = ()
-        """Runs merged into shelves that stay for the feed."""
+        """Runs that were merged into shelves and are kept for the feed."""
         self._fingerprints = Fingerprints()
         self._recent: dict[int, int] = {}
         """The sequence number of each of the latest few fingerprints, which are not in `_fingerprints` yet."""
         self.erased = Erased()
         self.expiries: dict[int, NDArray[np.int64]] = {}
-        """When the next message of each drawer expires, by blob; only for blobs that were looked at."""
+        """The earliest expiry in each drawer, by blob; only for blobs that have been examined."""
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
         self.fresh_runs = limits.FILING_HANDFUL
-        """How many runs were added since filing last looked. A large run counts for several; a partition that was just
-        opened begins with enough for filing to look."""
+        """How many runs were added since filing last looked. A large run counts for several. A partition that was just
+        opened begins with enough for filing to look at it."""
         self.damaged_runs: set[int] = set()
-        """Runs found damaged when they were to be merged: filing leaves them alone."""
+        """Runs that a merge found damaged. Filing leaves them alone."""
         self.damage_told: set[str] = set()
-        """Chores that damage prevents and that were logged already, so that each is logged once."""
+        """Chores prevented by damage that have been logged, so that each is logged once."""
         self.next_blob = 1
         self.filing_lock = threading.Lock()
         """Held by the thread that rewrites the runs."""
         self._lock = threading.Lock()
 
     def take_blob(self) -> BlobKey:
-        """A new blob number. A number whose commit fails is never used again, which harms nobody."""
+        """Take a new blob number. It is not reused if the commit fails."""
         with self._lock:
             self.next_blob += 1
             return BlobKey(self.number, self.next_blob - 1)
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """The fingerprints of all messages. Reading them moves those in `_recent` into the arrays."""
+        """The fingerprints of all messages. Reading this property moves `_recent` into the arrays."""
         if self._recent:
             with self._lock:
                 self._gather()
@@ -147,11 +152,11 @@ class Partition:
 
     @property
     def sorted_fingerprints(self) -> Fingerprints:
-        """The fingerprints in the arrays, without the latest few. Reading them moves nothing."""
+        """The fingerprints without those in `_recent`. Reading this property moves nothing."""
         return self._fingerprints
 
     def knows_any(self, fingerprints: Sequence[int]) -> bool:
-        """Whether a message with one of these fingerprints may be stored already, or was erased."""
+        """Whether a message with one of these fingerprints may be stored already, or may have been erased."""
         # Look in `_recent` before the arrays: entries only move from `_recent` into the arrays, so none is missed.
         if not self._recent.keys().isdisjoint(fingerprints) or self._fingerprints.has_any(fingerprints):
             return True
@@ -164,7 +169,7 @@ class Partition:
             self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
 
     def remember_sorted(self, level: Known) -> None:
-        """Add the fingerprints of new messages that are sorted already."""
+        """Add a level of new messages, which is sorted already."""
         with self._lock:
             self._gather()
             self._fingerprints = self._fingerprints.with_level(level)
@@ -186,18 +191,18 @@ class Partition:
             self._recent = {}
 
     def enter_stored(self, level: StoredLevel) -> None:
-        """A level was stored: it takes the place of what it covers."""
+        """Put a stored level in the place of the levels that it covers."""
         with self._lock:
             self._gather()
             self._fingerprints = self._fingerprints.with_stored(level)
 
     def leave_stored(self, level: StoredLevel, instead: Known | None) -> None:
-        """A stored level cannot be read, or is not needed any more."""
+        """Replace a stored level that cannot be read or is no longer needed."""
         with self._lock:
             self._fingerprints = self._fingerprints.without_stored(level, instead)
 
     def compact_fingerprints(self) -> None:
-        """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""
+        """Merge arrays of fingerprints, in the background, because few arrays are searched faster than many."""
         while (pair := self._fingerprints.mergeable()) is not None:
             merged = merge(*pair)
             with self._lock:
@@ -209,7 +214,7 @@ class Partition:
 
 
 class OwnedPartitions(Sequence[Partition]):
-    """Some neighbouring partitions. Indices are the numbers of partitions; all others are `NotOwner`."""
+    """A shard's partitions, indexed by partition number. Other numbers raise `NotOwner`."""
 
     def __init__(self, partitions: Sequence[Partition]) -> None:
         self._partitions = tuple(partitions)
@@ -242,7 +247,7 @@ def not_owner(partition: int) -> NotOwner:
 
 
 def load_deed(store: StoreReader) -> Deed | None:
-    """The deed of a store, of this format or an older one; None if the store is new."""
+    """The deed of a store, in this format or an older one; None if the store is new."""
     value = store.get(0, Space.META, DEED_KEY)
     if value is None:
         return None
@@ -270,7 +275,7 @@ def put_deed(changes: Changes, deed: Deed) -> None:
 
 
 def load_partition(store: StoreReader, rows: StoreReader, number: int, fronts: Fronts) -> Partition:
-    """A partition as `rows` have it, without its fingerprints. Its runs are read from the store, when they are asked for."""
+    """Load a partition from `rows`, without its fingerprints. The fronts of its runs are read from `store` when needed."""
     partition = Partition(number, fronts)
     value = rows.get(number, Space.PARTITION, PARTITION_KEY)
     if value is not None:

@@ -1,7 +1,8 @@
-"""Planning a commit: requests one after another, each on the state that includes those before it.
+"""Planning a commit: each request is planned on the state that includes the requests before it.
 
-A `CommitPlan` gathers what the next commit will do. Each request works on a `RequestDraft` of it: a refused one is thrown away and
-leaves no trace, an accepted one is folded in. Memory is changed only after the store has committed.
+A `CommitPlan` gathers what the next commit will do. Each request works on a `RequestDraft`. If the request is refused, its
+draft is thrown away and leaves no trace; otherwise `CommitPlan.accept` adds the draft to the plan. Memory changes only
+after the store has committed.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ N = TypeVar("N", bound="Note")
 
 
 class Note:
-    """The notes of one subject about a commit while it is planned. A draft has its own, which the plan takes over."""
+    """The notes of one subject about a commit while it is planned. Each draft has its own, which the plan takes over."""
 
     def take_over(self, later: Self) -> None:
-        """Add what a later draft of the same commit noted."""
+        """Add the note of a later draft of the same commit."""
         raise NotImplementedError
 
     def apply(self) -> None:
-        """Bring memory up to what was committed, before anything else is."""
+        """Update memory after the commit, before the functions in `applies` do."""
 
 
 class CommitPlan:
@@ -48,22 +49,22 @@ class CommitPlan:
         self.notes: dict[type[Note], Note] = {}
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
-        """Hashes of the recipients whose mailboxes it changes."""
+        """Hashes of the recipients whose mailboxes the commit changes."""
         self.arrived: list[Hashes | Sequence[int]] = []
-        """Fingerprints of the messages that it stores."""
+        """Fingerprints of the messages that the commit stores."""
         self.mail: list[Mail] = []
-        """The messages that it stores, for live connections."""
+        """The messages that the commit stores, for live connections."""
         self._fence = fence
         self._fetched: dict[EntryKey, bytes | None] = {}
 
     def fetch(self, entries: Sequence[EntryKey]) -> None:
-        """Read what the requests of this commit are known to read, at once: each by itself may be a round trip."""
+        """Read at once the rows that the requests of this commit are known to need: each alone may cost a round trip."""
         if entries:
             found = self.store.get_many(entries)
             self._fetched = {entry: found.get(entry) for entry in entries}
 
     def stored(self, entry: EntryKey) -> bytes | None:
-        """The value that the store has, as of the last commit."""
+        """The value in the store, as of the last commit."""
         return self._fetched[entry] if entry in self._fetched else self.store.get(*entry)
 
     def draft(self) -> RequestDraft:
@@ -85,7 +86,7 @@ class CommitPlan:
         self.mail.extend(draft.mail)
 
     def finish(self) -> Changes:
-        """The changes with the counters of every partition that they touch."""
+        """Complete the changes with the counters and fences of every partition that they touch."""
         for number, counters in self.counters.items():
             partition = self.partitions[number]
             if counters.next_blob != partition.next_blob:
@@ -99,10 +100,10 @@ class CommitPlan:
         return changes
 
     def apply(self) -> None:
-        """Bring memory up to what was committed.
+        """Update memory after the commit.
 
-        Readers read the counters before the runs. So new runs appear before the visible sequence counts them, and
-        `feed_gone` is raised before runs of the feed disappear.
+        Readers read the counters before the runs. So `feed_gone` must rise before feed runs disappear, and new runs must
+        appear before `visible` counts their messages.
         """
         for number, counters in self.counters.items():
             known = self.partitions[number].counters
@@ -117,7 +118,7 @@ class CommitPlan:
 
 
 class RequestDraft:
-    """The changes that one request would make. Reading sees the store, the plan so far, and its own puts."""
+    """The changes that one request would make. Its reads see the store, the plan so far, and its own puts."""
 
     def __init__(self, plan: CommitPlan) -> None:
         self._plan = plan
@@ -132,14 +133,14 @@ class RequestDraft:
         self.mail: list[Mail] = []
 
     def note(self, kind: type[N]) -> N:
-        """This draft's own note of a kind, made when it is first asked for."""
+        """This draft's own note of a kind, created on first use."""
         found = self.notes.get(kind)
         if found is None:
             found = self.notes[kind] = kind()
         return cast("N", found)
 
     def noted(self, kind: type[N]) -> tuple[N, ...]:
-        """The notes of a kind in this commit so far: the draft's, then those of the drafts before it."""
+        """The notes of a kind in this commit so far: this draft's, then the joint note of the drafts before it."""
         found = (self.notes.get(kind), self._plan.notes.get(kind))
         return tuple(cast("N", note) for note in found if note is not None)
 
@@ -148,7 +149,7 @@ class RequestDraft:
         return self._plan.partitions[number]
 
     def arrived_before(self) -> Sequence[Hashes | Sequence[int]]:
-        """Fingerprints of the messages that this commit stores already."""
+        """Fingerprints of the messages that earlier drafts of this commit store."""
         return self._plan.arrived
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
@@ -159,11 +160,11 @@ class RequestDraft:
         return self._plan.stored(entry)
 
     def is_pending(self, entry: EntryKey) -> bool:
-        """Whether this commit puts or deletes something under a key, so far."""
+        """Whether this commit, so far, puts or deletes the entry."""
         return entry in self.entries or entry in self._plan.changes.entries
 
     def pending_value(self, entry: EntryKey) -> bytes | None:
-        """The value that this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
+        """The value that this commit, so far, puts for the entry; None if it leaves the entry alone or deletes it."""
         for entries in (self.entries, self._plan.changes.entries):
             if entry in entries:
                 return entries[entry]
@@ -191,7 +192,7 @@ class RequestDraft:
         self.put(partition, Space.HEAD, cabinet_key(recipient_hash, cabinet), encode_head(head))
 
     def count(self, partition: int) -> PartitionRow:
-        """The counters of a partition as of now in this draft."""
+        """The counters of a partition as this draft leaves them so far."""
         for counters in (self.counters, self._plan.counters):
             if partition in counters:
                 return counters[partition]
@@ -202,7 +203,7 @@ class RequestDraft:
         self.counters[partition] = msgspec.structs.replace(row, waiting=row.waiting + messages)
 
     def add_messages(self, partition: int, count: int) -> int:
-        """Take the numbers of so many new messages, which wait; gives the first."""
+        """Take sequence numbers for `count` new waiting messages; return the first."""
         row = self.count(partition)
         self.counters[partition] = PartitionRow(
             row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures, row.feed_gone
@@ -210,7 +211,7 @@ class RequestDraft:
         return row.visible + 1
 
     def add_mailbag(self, partition: int, count: int) -> tuple[int, BlobKey]:
-        """Take the numbers of so many new messages, which wait, and a blob for them; gives the first number, and the blob."""
+        """Take sequence numbers for `count` new waiting messages, and a blob; return the first number and the blob."""
         row, blob = self.count(partition), self._plan.partitions[partition].take_blob()
         self.counters[partition] = PartitionRow(
             row.visible + count, row.waiting + count, blob.number + 1, row.forgotten, row.erasures, row.feed_gone
@@ -230,7 +231,7 @@ class RequestDraft:
         self.counters[partition] = msgspec.structs.replace(row, erasures=row.erasures + 1)
 
     def take_numbers(self, partition: int, count: int) -> int:
-        """The first of `count` new sequence numbers."""
+        """Take `count` new sequence numbers; return the first."""
         row = self.count(partition)
         self.counters[partition] = msgspec.structs.replace(row, visible=row.visible + count)
         return row.visible + 1

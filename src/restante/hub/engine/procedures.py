@@ -1,8 +1,8 @@
-"""`Functions` and `Procedures`: which function, or which procedure over several shards, of a subject carries out which call.
+"""`Functions` and `Procedures` are a subject's tables from calls to the functions, or procedures, that carry them out.
 
-A procedure goes step by step: it yields what it asks of others, and is sent their answers. It is a generator without I/O of its own
-but commits. In an open hub a thread drives it, and waits; the simulation drives many of them side by side, and decides what is
-answered when, or never.
+A procedure is a call over several shards: a generator that yields what it asks of other shards (`Ask`) and is sent their
+answers. Its only I/O of its own are commits. In an open hub a thread drives it and waits for each answer; the simulation
+drives many side by side, and decides which answers come, and when.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A call that the owner of a partition is to carry out. The answer is sent back, or its error thrown in."""
+    """A call for the owner of a partition. The procedure is sent the answer, or its error is thrown in."""
 
     partition: int
     call: Call[Any]
@@ -34,7 +34,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A pause of so many seconds, in which others go on."""
+    """A pause of `seconds`, during which other work goes on."""
 
     seconds: float
 
@@ -43,7 +43,7 @@ Procedure: TypeAlias = Generator[Ask | Rest, Any, T]
 
 
 class OwnAnswers:
-    """How this hub answers what it asks of itself."""
+    """Holds the function that answers calls that a procedure makes to this hub itself."""
 
     def __init__(self) -> None:
         self.call: Callable[[Call[Any]], Any] = _nobody
@@ -54,11 +54,11 @@ def _nobody(_: Call[Any]) -> object:
 
 
 Procedures: TypeAlias = Mapping[type[Call[Any]], Callable[[Core, Any, Grant], Procedure[Any]]]
-"""Which procedure carries out which call, of those that ask other shards meanwhile."""
+"""A table from the type of a call to its procedure, for calls that ask other shards meanwhile."""
 
 
 def waiting(procedures: Procedures) -> Functions:
-    """Procedures as functions that wait for each answer."""
+    """Turn procedures into functions that wait for each answer."""
     return {kind: partial(_run_one, begin) for kind, begin in procedures.items()}
 
 
@@ -67,7 +67,7 @@ def _run_one(begin: Callable[[Core, Any, Grant], Procedure[T]], core: Core, call
 
 
 def run(core: Core, procedure: Procedure[T]) -> T:
-    """Carry a procedure out, waiting for each answer."""
+    """Drive a procedure to its end, waiting for each answer."""
     try:
         step = next(procedure)
         while True:

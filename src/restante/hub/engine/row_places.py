@@ -1,6 +1,6 @@
-"""Finding the stored rows of sequence numbers.
+"""`locate` finds the stored rows of sequence numbers.
 
-If a segment is damaged, questions that its sound part answers are answered; the others are reported as lost.
+If a segment is damaged, questions that its sound part can answer are answered; the others are reported as `Lost`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from restante.ports.store import Store
 Rows = NDArray[np.int64]
 
 _DENSE = 8
-"""A segment is mapped whole, instead of searched, when at least one row in so many is asked for."""
+"""A segment is mapped whole instead of searched when at least one row in `_DENSE` is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Which stored messages have these numbers? Question i is of the recipient with hash `hashes[code[i]]`."""
+    """Asks for stored messages by number. Question i asks for `numbers[i]` of the recipient with hash `hashes[code[i]]`."""
 
     hashes: Hashes
     code: NDArray[np.int64]
@@ -44,14 +44,14 @@ class FoundRows:
 
     stored: StoredSegment
     asked: Rows
-    """Which question each answers."""
+    """The index of the question that each row answers."""
     numbers: Numbers
     drawer: Rows
     row: Rows
     records: RecordArray
     span_row: int
     span: RecordArray
-    """All records that were read, from row `span_row` on."""
+    """All records that were read, the first of which is row `span_row`."""
 
     def only(self, mask: NDArray[np.bool_]) -> FoundRows:
         if mask.all():
@@ -68,14 +68,14 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Questions whose answer may lie in what is damaged."""
+    """Questions whose answers may be in damaged blocks."""
 
     asked: Rows
     error: DataDamaged
 
 
 def locate(store: Store, runs: Sequence[Run], questions: Questions) -> Iterator[FoundRows | Lost]:
-    """The rows that answer the questions; what is not stored any more is left out."""
+    """The rows that answer the questions. Messages that are no longer stored are left out."""
     if not runs or not len(questions.numbers):
         return
     numbers = questions.numbers
@@ -103,7 +103,7 @@ def _locate_in(store: Store, stored: StoredSegment, asked: Rows, questions: Ques
 
 
 def _map(store: Store, stored: StoredSegment, asked: Rows, questions: Questions) -> FoundRows | None:
-    """Many questions: a table from place to row answers them all at once."""
+    """Many questions: build a table from place to row, and look all of them up in it."""
     segment = stored.segment
     records = read_records(store, stored, 0, segment.rows)
     place = questions.numbers[asked] - stored.base
@@ -122,7 +122,7 @@ def _map(store: Store, stored: StoredSegment, asked: Rows, questions: Questions)
 
 
 def _by_row(asked: Rows, row: Rows, rows: int) -> tuple[Rows, Rows]:
-    """Questions and answers in the order of the rows, so that what follows reads along."""
+    """Questions and answers sorted by row, so that later steps read the segment in order."""
     question = np.full(rows, -1, np.int64)
     question[row] = np.arange(len(row))
     found = np.flatnonzero(question >= 0)
@@ -133,7 +133,7 @@ def _by_row(asked: Rows, row: Rows, rows: int) -> tuple[Rows, Rows]:
 
 
 def _search(store: Store, stored: StoredSegment, asked: Rows, questions: Questions) -> FoundRows | None:
-    """Few questions: the recipient's hash finds the drawers, their numbers the one that may hold it."""
+    """Few questions: the recipient's hash leads to the drawers, and their number ranges to those that may hold the row."""
     drawer, asked = _drawers_of(stored, asked, questions)
     if not len(asked):
         return None
@@ -146,7 +146,7 @@ def _search(store: Store, stored: StoredSegment, asked: Rows, questions: Questio
 
 
 def _drawers_of(stored: StoredSegment, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
-    """The drawers that may have an answer, each with its question."""
+    """Pairs of (drawer, question) where the drawer may hold the answer."""
     low, high = _lines_of(stored, asked, questions)
     drawer, asked = expand(low, high - low), np.repeat(asked, high - low)
     first, last = drawer_numbers(stored)
@@ -156,7 +156,7 @@ def _drawers_of(stored: StoredSegment, asked: Rows, questions: Questions) -> tup
 
 
 def _lines_of(stored: StoredSegment, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
-    """First and last (exclusive) of the lines with the hash of each question's recipient."""
+    """First and last (exclusive) of the directory lines with the recipient hash of each question."""
     own, hashes = stored.segment.recipient_hash, questions.hashes[questions.code[asked]]
     return np.searchsorted(own, hashes, side="left"), np.searchsorted(own, hashes, side="right")
 
@@ -170,7 +170,7 @@ def _bisect(
     records: RecordArray,
     of_row: Rows,
 ) -> FoundRows | None:
-    """Look for (drawer, place) in neighbouring rows, of which the first is given: both ascend together."""
+    """Look for (drawer, place) in neighbouring rows that begin with row `first`. Rows are sorted by these pairs."""
     keys = (of_row << 32) | records["place"]
     wanted = (drawer << 32) | (questions.numbers[asked] - stored.base)
     row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -183,7 +183,7 @@ def _bisect(
 
 
 def _near(run: Run, segment: int, asked: Rows, questions: Questions) -> Rows:
-    """The questions about recipients that a segment of a run may hold."""
+    """The questions about recipients whose mail may be in this segment of the run."""
     hashes = questions.hashes[questions.code[asked]]
     first = np.searchsorted(run.first_hash, hashes, side="left") - 1
     last = np.searchsorted(run.first_hash, hashes, side="right")
@@ -193,7 +193,7 @@ def _near(run: Run, segment: int, asked: Rows, questions: Questions) -> Rows:
 def _around(
     store: Store, stored: StoredSegment, asked: Rows, questions: Questions, error: DataDamaged
 ) -> Iterator[FoundRows | Lost]:
-    """The answers of the sound part of a damaged segment, stretch by stretch; then the questions that may be lost."""
+    """The answers from the sound part of a damaged segment, stretch by stretch; then the questions that may be lost."""
     drawer, candidates = _drawers_of(stored, asked, questions)
     of_row = drawer_of_rows(stored)
     unread, answered = of_row >= 0, [np.zeros(0, np.int64)]
@@ -221,13 +221,13 @@ def _around(
 
 
 def _known_stretches(of_row: Rows) -> Iterator[tuple[int, int]]:
-    """Neighbouring rows whose drawers are known: first, and one beyond the last."""
+    """Stretches of neighbouring rows whose drawers are known: first, and last (exclusive)."""
     border = np.flatnonzero(np.diff(of_row >= 0, prepend=False, append=False))
     return zip(border[::2].tolist(), border[1::2].tolist(), strict=True)
 
 
 def _hidden(stored: StoredSegment, asked: Rows, questions: Questions) -> NDArray[np.bool_]:
-    """Which questions are about a recipient whose line may be damaged: among its own lines, or right before them."""
+    """Which questions concern a recipient whose directory line may be damaged: among its own lines, or just before them."""
     damaged = stored.segment.damaged
     if damaged is None:
         return np.zeros(len(asked), np.bool_)

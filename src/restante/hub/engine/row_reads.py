@@ -1,4 +1,4 @@
-"""Reading rows of messages from blobs, verifying what is touched."""
+"""Reading rows of messages from blobs. The checksum of every block that is read is verified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAWERS_LISTED = 10
 
 
 def read_front(store: StoreReader, blob: BlobKey, place: SegmentRow) -> Segment:
-    """A segment's directory. If it cannot be read, the error concerns the recipients that the segment may hold, and no others."""
+    """A segment's directory; if it cannot be read, an `unreadable` one, so that reads of other segments still work."""
     try:
         return decode(bytes(store.read_blob(blob, 0, place.front)))
     except DataDamaged as error:
@@ -48,7 +48,7 @@ def read_piece(store: StoreReader, stored: StoredSegment, first: int, last: int)
 
 
 def with_data(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
-    """The piece of these records, which begin with row `first`."""
+    """These records, the first of which is row `first`, with their data and properties."""
     if not len(records):
         return SegmentPiece(stored, first, records)
     data = _read_area(store, stored, Area.DATA, *span(records, "data"))
@@ -61,13 +61,13 @@ def with_data(store: StoreReader, stored: StoredSegment, first: int, records: Re
 
 
 def read_data(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
-    """The piece of these records, which begin with row `first`, without their properties."""
+    """These records, the first of which is row `first`, with their data and without properties."""
     data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
     return SegmentPiece(stored, first, records, data)
 
 
 def read_properties(store: StoreReader, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
-    """The piece of these records, which begin with row `first`, without their data."""
+    """These records, the first of which is row `first`, with their properties and without data."""
     start, stop = span(records, "properties") if len(records) else (0, 0)
     at = stored.segment.properties_at
     return SegmentPiece(
@@ -79,7 +79,7 @@ def _read_area(store: StoreReader, stored: StoredSegment, area: Area, start: int
     segment = stored.segment
     if stop <= start:
         return b""
-    # The front was verified when it was read; if something in it is damaged, the block must be asked.
+    # The front was verified when it was read. If part of it is damaged, read the block again, to raise for just that part.
     if area is Area.LEDGER and stop <= len(segment.front) and segment.damaged is None:
         return segment.front[start:stop]
     offset, length, first, _ = segment.block_range(area, start, stop)
@@ -92,7 +92,7 @@ def _read_area(store: StoreReader, stored: StoredSegment, area: Area, start: int
 
 
 def damaged_block(store: StoreReader, stored: StoredSegment, area: Area, block: int) -> DataDamaged:
-    """The error that says what a damaged block harms."""
+    """The error for a damaged block. It lists the drawers in the block."""
     drawers = stored.segment.drawers_of(_rows_in(store, stored, area, block))
     listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
     return DataDamaged(

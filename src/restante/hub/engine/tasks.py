@@ -1,7 +1,7 @@
-"""Tasks: the background work of subjects, each in a thread of its own beside the committer.
+"""Tasks are the background work of subjects. Each has a thread of its own beside the committer.
 
-A subject states its tasks and chores where its other code is; the door lists the subjects. So a new subject edits no
-other one.
+A subject defines its tasks and chores beside its other code, and the door lists the subjects. So adding a subject changes
+no other one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from restante.errors import DataDamaged, Unavailable
 from restante.hub.engine.core import Core
 
 Chore = Callable[[Core], int]
-"""Work that is done now and then; it returns how much there was to do."""
+"""Work that is done now and then; returns how much there was to do."""
 _RETRY_SECONDS = 1.0
 _LEAVE_SECONDS = 1.0
-"""How long closing waits for a thread that may itself wait for another system."""
+"""How long closing waits for threads that may be waiting for another system."""
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ class Task:
     wake: Callable[[Core], None] = lambda _: None
     is_wanted: Callable[[Core], bool] = lambda _: True
     waits_outside: bool = False
-    """Whether the thread may wait long for another system: then closing does not wait for the thread."""
+    """Whether the thread may wait long for another system. Closing then waits for it no longer than `_LEAVE_SECONDS`."""
 
 
 class Tasks:
@@ -51,7 +51,7 @@ class Tasks:
                 self.start(task)
 
     def running(self, name: str) -> int:
-        """How many threads were started for the tasks of a name."""
+        """How many threads were started for tasks with this name."""
         return sum(task.name == name for _, task in tuple(self._threads))
 
     def start(self, task: Task) -> None:
@@ -61,13 +61,13 @@ class Tasks:
         self._threads.append((thread, task))
 
     def dead(self) -> tuple[str, ...]:
-        """The tasks of which a thread has ended although the hub is open."""
+        """The names of tasks with a thread that has ended although the hub is open."""
         if self._core.closing.is_set():
             return ()
         return tuple(task.name for thread, task in tuple(self._threads) if not thread.is_alive())
 
     def wake(self) -> None:
-        """Wake the threads after `core.closing` was set: they end by themselves."""
+        """Wake the threads after `core.closing` was set, so that they end."""
         for task in self._tasks:
             task.wake(self._core)
 
@@ -76,7 +76,7 @@ class Tasks:
         self.wake()
         deadline = time.monotonic() + _LEAVE_SECONDS
         for thread, task in tuple(self._threads):
-            # A call to another system that is still under way is repeated by the next hub.
+            # Not waiting is safe: the next hub repeats a call to another system that was under way.
             thread.join(max(0.0, deadline - time.monotonic()) if task.waits_outside else None)
 
 
@@ -92,7 +92,7 @@ def housekeeping(chores: Sequence[Chore]) -> Task:
 
 
 def when_told(name: str, told: Callable[[Core], threading.Event], chore: Chore) -> Task:
-    """A task between shards: `chore` when its event is set, and every second in case another shard was not to be reached."""
+    """A task between shards: do `chore` when the event is set, and every second in case a shard could not be reached."""
 
     def run(core: Core) -> None:
         while not core.closing.is_set():
@@ -111,7 +111,7 @@ def when_told(name: str, told: Callable[[Core], threading.Event], chore: Chore) 
 
 
 def guarded(core: Core, chore: Chore) -> int:
-    """Do background work. If it fails, it is tried again later: it changes no answer."""
+    """Do a chore. A failure is logged, and the chore is tried again later: background work changes no answer."""
     try:
         return chore(core)
     except (DataDamaged, Unavailable) as error:

@@ -1,4 +1,4 @@
-"""The calls of feed readers, carried out: `ReadFeed` and `ReadSnapshot`."""
+"""The functions that carry out `ReadFeed` and `ReadSnapshot`."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _follow(core: Core, call: ReadFeed, seconds: float) -> FeedAnswer:
 
 
 def nothing_beyond(core: Core, call: ReadFeed) -> FeedAnswer | None:
-    """The answer for a reader that is at the end of the log, which costs no read; None for a reader that is elsewhere.
+    """The answer for a reader at the end of the log, which needs no read; None for a reader that is elsewhere.
 
-    None also when the hub closes: the read that follows raises the error.
+    None also when the hub closes, because the read that follows raises the error.
     """
     counters = core.partitions[call.partition].counters
     end = counters.visible
@@ -74,10 +74,10 @@ def nothing_new(found: FeedAnswer) -> bool:
 
 
 def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
-    """How many seconds to wait before a read, so that readers of the feed cost publishers little.
+    """How many seconds to wait before a read, so that feed readers cost publishers little.
 
-    A reader at the end of the log gathers changes meanwhile, unless a full page is there for it. A reader that catches up
-    pauses only while others commit.
+    While a follower waits, changes gather for it; it does not wait if a full page is ready. A reader that catches up pauses
+    only while others commit.
     """
     paces, visible = core.memory(FeedMemory).paces, core.partitions[call.partition].counters.visible
     if following and call.after is not None and visible - call.after < _page(call.limit):
@@ -86,18 +86,18 @@ def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
 
 
 def _is_busy(core: Core) -> bool:
-    """Whether others commit."""
+    """Whether there was a commit lately."""
     return time.monotonic() - core.bell.rung_at <= limits.FEED_BUSY_SECONDS
 
 
 def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAnswer:
-    """The changes that there are now. The caller has checked the call.
+    """Read the changes that there are now. The caller has checked the call.
 
     While others commit, pages are short, so that other threads wait less for the interpreter.
     """
     paces = core.memory(FeedMemory).paces
     enough = limits.FEED_CHANGES_BESIDE if _is_busy(core) else None
-    # The readers of a round read one after another: in parallel they would only fight for the interpreter.
+    # Followers read one after another, because in parallel they would only compete for the interpreter.
     with paces.one_at_a_time if following else nullcontext():
         before = time.thread_time()
         found = read_feed(core, call.partition, call.after, call.wish, _page(call.limit), enough=enough)
@@ -110,7 +110,7 @@ def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAns
 
 
 def note_reader(core: Core, call: ReadFeed, found: FeedAnswer) -> None:
-    """Note that a reader got an answer."""
+    """Note the answer that a named reader got."""
     if call.reader is not None:
         rows = found.table.num_rows
         core.memory(FeedMemory).readers.note(call.reader, call.partition, position=found.next, rows=rows)
@@ -128,12 +128,12 @@ def check_snapshot(core: Core, call: ReadSnapshot) -> None:
 
 
 def snapshot_pause(core: Core) -> float:
-    """How many seconds to wait before a page. A reader of a snapshot counts as one that catches up."""
+    """How many seconds to wait before a page. A snapshot reader is paced like a reader that catches up."""
     return core.memory(FeedMemory).paces.catching_up.pause() if _is_busy(core) else 0.0
 
 
 def look_snapshot(core: Core, call: ReadSnapshot) -> SnapshotAnswer:
-    """The page. The caller has checked the call."""
+    """Read a page. The caller has checked the call."""
     limit, before = _page(call.limit), time.thread_time()
     limit = min(limit, limits.FEED_CHANGES_BESIDE) if _is_busy(core) else limit
     found = read_snapshot(core, call.partition, call.wish, limit, after=call.after, position=call.position)
@@ -143,7 +143,7 @@ def look_snapshot(core: Core, call: ReadSnapshot) -> SnapshotAnswer:
 
 
 def feed_readers(core: Core) -> tuple[ReaderStatus, ...]:
-    """How far each reader that gave a name has read."""
+    """How far each named reader has read."""
     return core.memory(FeedMemory).readers.status(
         {partition.number: partition.counters.visible for partition in core.partitions}
     )

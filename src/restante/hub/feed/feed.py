@@ -1,8 +1,9 @@
-"""The feed: everything that happened in a partition, by sequence number, from the stored runs and change records.
+"""The feed: everything that happened in a partition, by sequence number, read from its runs and change records.
 
-Every number of the log is a message, a change record, or a gap. An answer takes a stretch of numbers: its change
-records, the rows of the runs that have its messages, and of both what the wish asks for. It ends at the limit, or at
-64 MiB, or when it has looked at enough; `next` says up to where it has looked.
+Every number of the log is a message, a change record, or a gap. An answer covers a stretch of numbers. `_records` reads its
+change records, `_Taking.gather` finds the rows of its messages, `_Taking.cut` decides where the answer ends, and
+`_Taking.table` reads the rows that it has. An answer ends at the limit, at 64 MiB, or when enough was looked at; `next` is
+the last number that it covers.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ from restante.model.storage.keys import key_number, number_key
 from restante.model.storage.run import Run
 
 _LARGE = 4_096
-"""A run with so many rows is a part of the answer by itself; smaller neighbours are joined."""
+"""A run with at least this many rows is a part of the answer by itself; smaller neighbours are joined."""
 _PAGING = 8
-"""A reader that takes at least one row in so many of a large run will probably take the rest."""
+"""A reader that takes at least one in `_PAGING` rows of a large run will probably take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedChoice:
-    """The choice of a reader, with names looked up."""
+    """The messages and columns that a reader asks for."""
 
     choice: Choice
     columns: tuple[str, ...]
     only_messages: bool = False
-    """Only messages that were published, or released to the end; no other changes."""
+    """Whether only messages are wanted, published or released to the end, and no other changes."""
 
     @property
     def data(self) -> bool:
@@ -64,7 +65,7 @@ class FeedChoice:
         return "properties" in self.columns
 
     def has(self, entry: NumberedRecord) -> bool:
-        """Whether a change record is asked for. An erasure concerns all origins and kinds of its recipient."""
+        """Whether a change record is wanted. An erasure concerns all origins and kinds of its recipient."""
         record, choice = entry[1], self.choice
         if self.only_messages and not record.moved:
             return False
@@ -96,9 +97,9 @@ def read_feed(
     only_messages: bool = False,
     enough: int | None = None,
 ) -> FeedAnswer:
-    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is.
+    """The changes after number `after`, at most `limit` of them; from the start of the feed if `after` is None.
 
-    `enough`, given while others commit, is a number of messages after which the answer ends with the run that it is in.
+    `enough`, given while others commit, is a number of messages; the answer ends with the run in which it is reached.
     """
     memory = core.partitions[partition]
     wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
@@ -147,7 +148,7 @@ def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limi
 
 
 def _records(core: Core, partition: Partition, low: int, high: int, limit: int) -> tuple[list[NumberedRecord], int]:
-    """The change records of a stretch, and up to where they are all there."""
+    """The change records of a stretch, and the number up to which they are complete."""
     entries = core.store.scan(
         partition.number, Space.CHANGE, start=number_key(low), end=number_key(high + 1), limit=limit
     )
@@ -157,17 +158,17 @@ def _records(core: Core, partition: Partition, low: int, high: int, limit: int) 
 
 @dataclass(slots=True)
 class _Part:
-    """Some rows of the answer, in number order; with the run that they are, if it is a large one."""
+    """Some rows of the answer, in number order. `run` names their run if it is a large one."""
 
     group: SpanRows
     run: RunKey | None = None
     low: int = 0
     high: int = 0
     first: int = 0
-    """Where the part begins among the rows that are loaded."""
+    """The index of the part's first row among the rows in `whole`."""
     whole: LoadedRows | None = None
     handed: HandedRuns | None = None
-    """The question to the clerk, if the clerk reads the part. Then the group has only numbers and sizes."""
+    """The runs of the part if the clerk reads it. Then `group` has only numbers and sizes."""
 
 
 @dataclass(slots=True)
@@ -179,23 +180,24 @@ class _Taking:
     wanted: FeedChoice
     limit: int
     enough: int | None
-    """The number of messages after which no further run is looked at. It is given when others want the interpreter: then the clerk reads what it can."""
+    """The number of messages after which no further run is looked at; None if no commit was made lately. When it is set, the
+    clerk reads the runs that it can, to leave the interpreter to others."""
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    """Spans of small runs that are not yet joined into a part."""
+    """Spans of small runs, not yet joined into a part."""
     tiny: list[Run] = field(default_factory=list)
-    """Tiny runs that are not yet joined into spans."""
+    """Tiny runs, not yet joined into spans."""
     streams: list[memoryview] = field(default_factory=list)
-    """The streams that the clerk has read."""
+    """The Arrow streams that the clerk returned."""
     others: bool = False
-    """Whether there is more in the table than messages."""
+    """Whether the table has other changes besides messages."""
     pending: int = 0
     messages: int = 0
     size: int = 0
 
     def gather(self, seen: View, low: int, high: int) -> int:
-        """Find the messages from low to high, until there is enough; gives up to where they are all found."""
+        """Find the messages numbered `low` to `high`, until there are enough; return the number up to which all are found."""
         numbers = np.array([number for number, record in self.records if not record.moved], np.int64)
         for looked, (source, first, last) in enumerate(sources(seen, low, high), 1):
             run = loaded(self.core, self.partition, source)
@@ -231,7 +233,7 @@ class _Taking:
             self._join()
 
     def _hand_over(self, given: HandedRuns) -> None:
-        """Hand a run to the clerk; neighbouring runs are asked for together."""
+        """Hand a run to the clerk, together with the runs handed over just before."""
         before = self.parts[-1].handed if self.parts else None
         part = _Part(given.group(), handed=given)
         self._add(part)
@@ -254,7 +256,7 @@ class _Taking:
         self.size += size
 
     def _join_tiny(self) -> None:
-        """Make spans of the tiny runs found so far, which are counted."""
+        """Make spans of the tiny runs found so far. `_take` has counted them already."""
         tiny, self.tiny = self.tiny, []
         joined = joined_span(self.core, self.partition, tiny) if len(tiny) > 1 else None
         if joined is not None:
@@ -279,7 +281,7 @@ class _Taking:
         self.spans, self.pending = [], 0
 
     def _large(self, run: Run, low: int, high: int) -> _Part | None:
-        """The rows of a large run, which may be known from the page before."""
+        """The rows of a large run, which may be cached from the page before; None if there are none."""
         key = (self.partition, tuple([place.blob for place in run.row.segments]))
         known = self.core.memory(FeedMemory).loaded.get((key, self.wanted))
         if known is not None and known.low <= low and high <= known.high:
@@ -297,7 +299,7 @@ class _Taking:
         self.size += int(part.group.sizes.sum())
 
     def cut(self, covered: int) -> int:
-        """The last number of the answer: never within a change, and at least one change."""
+        """The last number of the answer, which has at least one change, and each change whole."""
         records = [
             (number, 100 + 100 * record.count)
             for number, record in self.records
@@ -314,7 +316,7 @@ class _Taking:
         return covered if count >= len(numbers) else int(numbers[order[count - 1]])
 
     def table(self, seen: View, last: int) -> pa.Table:
-        """All that was found up to a number."""
+        """The table of everything found up to number `last`."""
         names, records = self.wanted.columns, [entry for entry in self.records if entry[0] <= last]
         released = Released.of(records)
         published = []
@@ -337,7 +339,7 @@ class _Taking:
         return in_log_order(published, changes_table(others, rows, names), names)
 
     def _published(self, part: _Part, count: int, last: int, released: Released) -> list[pa.Table]:
-        """The first rows of a part, which are those up to a number."""
+        """The first `count` rows of a part, which are those up to number `last`."""
         names = self.wanted.columns
         if part.handed is None:
             return [published_table(self._rows(part, count), released, names)]
@@ -348,12 +350,12 @@ class _Taking:
         return [page.table]
 
     def stream_of(self, table: pa.Table) -> memoryview | None:
-        """The table as an Arrow stream, if the clerk has read all of it."""
+        """The table as an Arrow stream, if the clerk read all of it."""
         is_whole = len(self.parts) == 1 and len(self.streams) == 1 and not self.others
         return self.streams[0] if is_whole and table.num_rows else None
 
     def _read_here(self, runs: HandedRuns, last: int, released: Released) -> list[pa.Table]:
-        """Read here the runs that the clerk was asked for and did not read."""
+        """Read runs here that were handed to the clerk and that it could not read."""
         found = [self._large(run, max(runs.low, run.row.first), min(last, run.row.last)) for run in runs.runs]
         return [
             published_table(self._rows(part, len(part.group.rows)), released, self.wanted.columns)
@@ -362,7 +364,7 @@ class _Taking:
         ]
 
     def _rows(self, part: _Part, count: int) -> Gathered:
-        """The first rows of a part, read; what the next page will want of a large run is remembered."""
+        """Read the first `count` rows of a part. Rows of a large run that the next page will want are cached."""
         store, wanted, group = self.core.store, self.wanted, part.group
         whole = part.whole
         if whole is not None and whole.gathered is not None:
@@ -389,6 +391,6 @@ class _Taking:
 
 
 def _worth_loading(group: SpanRows, count: int, *, again: bool) -> bool:
-    """Whether to read all rows of a large run, of which so many are taken now, and some were before."""
+    """Whether to read all rows of a large run when `count` are taken now; `again` if an earlier page took some too."""
     paged = count < len(group.rows) and (again or len(group.rows) <= count * _PAGING)
     return paged and group.nbytes + int(group.sizes.sum()) <= limits.FEED_BYTES_REMEMBERED_MAX

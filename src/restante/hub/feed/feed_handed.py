@@ -1,6 +1,7 @@
-"""Large runs that the clerk reads: nothing of them is read here, so they cost the hub's interpreter next to nothing.
+"""Large runs that the clerk reads for the feed, so that they cost the hub's interpreter almost nothing.
 
-A run can be handed over if its numbers are known without reading it: all of them from its first to its last are messages.
+A run can be handed over if its numbers are known without reading it, because every number from its first to its last is a
+message.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from restante.ports.clerk import PageQuestion, PlacedSegment, ReadPage
 from restante.ports.store import BlobsInFiles
 
 _ROWS_MIN = 1_024
-"""Fewer rows are read here as quickly as they are asked for."""
+"""With fewer rows, asking the clerk takes as long as reading them here."""
 _ROW_BYTES = 40
-"""About how many bytes a row of an answer takes beyond those that are stored of it."""
+"""Estimated bytes of a row in an answer beyond its stored bytes."""
 
 
 @dataclass(slots=True)
 class HandedRuns:
-    """Neighbouring runs that are handed over together."""
+    """Neighbouring runs that the clerk reads together."""
 
     runs: list[Run]
     segments: list[PlacedSegment]
@@ -37,7 +38,7 @@ class HandedRuns:
         return HandedRuns([*self.runs, *other.runs], [*self.segments, *other.segments], self.low, other.high)
 
     def group(self) -> SpanRows:
-        """The rows, as far as they are known: their numbers, and about how long they are."""
+        """The rows as far as they are known without reading: their numbers and estimated sizes."""
         numbers, sizes = [], []
         for run in self.runs:
             own = np.arange(max(self.low, run.row.first), min(self.high, run.row.last) + 1)
@@ -48,7 +49,7 @@ class HandedRuns:
 
 
 def handed(core: Core, run: Run, choice: Choice, low: int, high: int) -> HandedRuns | None:
-    """The question to the clerk about a run; None if the run is read here."""
+    """A run to be read by the clerk; None if it must be read here."""
     row, store = run.row, core.store
     if not core.clerk.reads or row.rows < _ROWS_MIN or row.last - row.first + 1 != row.rows:
         return None
@@ -66,7 +67,7 @@ def handed(core: Core, run: Run, choice: Choice, low: int, high: int) -> HandedR
 def read_handed(
     core: Core, runs: HandedRuns, choice: Choice, last: int, released: Released, columns: Sequence[str]
 ) -> ReadPage | None:
-    """The rows of handed runs up to a number; None if they have to be read here."""
+    """The rows of handed runs up to number `last`, read by the clerk; None if they must be read here."""
     moved = (released.number.tolist(), released.old.tolist(), released.at.tolist())
     page = core.clerk.published(
         PageQuestion(runs.segments, runs.low, min(runs.high, last), columns, choice.with_checks, moved)

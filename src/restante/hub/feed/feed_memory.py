@@ -1,4 +1,4 @@
-"""The memory of the feed: the runs and rows read last, and how far each reader is."""
+"""The memory of the feed: caches of runs and rows, and the positions of named readers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class _Reader:
     changes: int = 0
     requests: int = 0
     positions: dict[int, int] = field(default_factory=dict)
-    """Up to where the reader has read, by partition."""
+    """The position of the reader in each partition."""
 
 
 class NamedReaders:
-    """How far each named reader is. When there are too many, the reader that has not read for longest is forgotten."""
+    """How far each named reader has read. When there are too many, the least recent reader is forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ def _lag(reader: _Reader, visible: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """The wanted rows of a large run from one number to another, in order; and what was read of them, if anything."""
+    """The wanted rows of a large run, numbered `low` to `high`, in order; and their content, if it was read."""
 
     low: int
     high: int
@@ -74,7 +74,7 @@ class LoadedRows:
 
 
 RunKey = tuple[int, tuple[int, ...]]
-"""Partition and blobs name a run: a run that is rewritten has other blobs."""
+"""A partition, and the blobs of a run. A rewritten run has other blobs, so a key never names two different contents."""
 
 
 class FeedMemory:
@@ -84,11 +84,11 @@ class FeedMemory:
         self.runs: Lately[RunKey, Run] = Lately(
             limits.FEED_RUNS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, _front_bytes
         )
-        """Runs kept for the feed, with their directories."""
+        """The cache of runs kept for the feed, with their directories."""
         self.loaded: Lately[tuple[RunKey, Hashable], LoadedRows] = Lately(
             limits.FEED_ROWS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, lambda loaded: loaded.nbytes
         )
-        """Large runs of which a reader takes page after page."""
+        """The cache of rows of large runs that readers take page by page."""
         self.readers = NamedReaders()
         self.paces = Paces(time.monotonic)
 

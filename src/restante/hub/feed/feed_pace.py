@@ -1,12 +1,12 @@
-"""The pace of feed readers: how reads of the feed leave processor time to publishers.
+"""The pace of feed readers, which leaves processor time to publishers.
 
-Readers and publishers share an interpreter. So the processor time of each read is noted, and the reads after it wait for
-a multiple of that time. Followers and readers that catch up have a pace each:
+Readers and publishers share an interpreter. So the processor time of each read is noted, and later reads wait for a
+multiple of it. Followers and readers that catch up have separate paces:
 
-- Followers read in rounds. A follower that asks when no wait is left reads at once, and so do all that ask at the same
-  moment: the first change after a quiet time is delivered at once, in all partitions that a commit touched.
-- Readers that catch up while others publish take turns: one reads, then all wait for a multiple of its time, then the next.
-  The multiple grows with what the process does beside reading: on a hub that is nearly idle it is small.
+- Followers read in rounds. If no wait is left, a follower reads at once, and so do all that ask at the same moment. So the
+  first change after a quiet time is delivered at once, in all partitions that a commit touched.
+- Readers that catch up while others publish take turns: one reads, then all wait for a multiple of its time, then the next
+  reads. The multiple grows with the other work of the process; on a nearly idle hub it is small.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rounds:
         return max(0.0, self._paid_at - self._clock())
 
     def note(self, seconds: float) -> None:
-        """Note the processor time of a read; asking and answering take about the same time for all."""
+        """Note the processor time of a read. The cost of the call around it is taken as constant."""
         rest = (seconds + limits.FEED_CALL_SECONDS) * limits.FEED_FOLLOWING_TIMES
         with self._lock:
             now = self._clock()
@@ -42,12 +42,12 @@ class Rounds:
 
 
 def read_cost(seconds: float, byte_count: int) -> float:
-    """The processor time of a page: what reading it took, and about what asking and answering take."""
+    """The processor time of a page: that of reading it, and an estimate for the request and the answer."""
     return seconds + limits.FEED_PAGE_SECONDS + byte_count * limits.FEED_BYTE_SECONDS
 
 
 class OtherWork:
-    """The share of one core that this process spends on anything but reading the feed, of the last moments."""
+    """The share of one core that this process has lately spent on work other than reading the feed."""
 
     def __init__(self, clock: Clock, processor: Clock, crowding: Callable[[], float] | None = None) -> None:
         self._clock = clock
@@ -58,12 +58,12 @@ class OtherWork:
         self._begin(clock())
 
     def note(self, seconds: float) -> None:
-        """Note processor time that was spent on reading."""
+        """Note processor time that was spent on reading the feed."""
         with self._lock:
             self._reading += seconds
 
     def share(self) -> float:
-        """The share of one core; 1.0 as long as it is not known, because nobody asked lately."""
+        """The share of one core; 1.0 if it is unknown because nobody asked lately."""
         with self._lock:
             now = self._clock()
             passed = now - self._since
@@ -79,7 +79,7 @@ class OtherWork:
 
 
 def _crowding() -> float:
-    """Say how many programs want each core, at least 1.0: who shares a core gets less done in the same time, and is as busy."""
+    """The number of programs that want each core, at least 1.0: a process that shares its core is busier than its time shows."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if hasattr(os, "getloadavg") else 1.0
 
 
@@ -94,7 +94,7 @@ class FeedPace:
         self._last = read_cost(0.0, 0)
 
     def pause(self) -> float:
-        """How many seconds to wait before a read, which is expected to cost as much as the last one."""
+        """Take the next turn, and return how many seconds to wait for it. A read is expected to cost as much as the last."""
         stay = self._last * (1 + self._times())
         with self._lock:
             now = self._clock()
@@ -103,7 +103,7 @@ class FeedPace:
             return begin - now
 
     def note(self, cost: float) -> None:
-        """Note what a page cost."""
+        """Note the cost of a page."""
         self._last = cost
 
     def _times(self) -> float:
@@ -123,11 +123,11 @@ class Paces:
         self._elsewhere = 0.0
 
     def elsewhere(self, seconds: float) -> None:
-        """Note processor time that another process spent on a page that is being read."""
+        """Note processor time that another process spent on the page that is being read."""
         self._elsewhere += seconds
 
     def caught_up(self, seconds: float, byte_count: int) -> None:
-        """Note a page of a reader that catches up: the processor time of reading it, and how many bytes it has."""
+        """Note the processor time and the size of a page that was read by a reader that catches up."""
         cost, elsewhere, self._elsewhere = read_cost(seconds, byte_count), self._elsewhere, 0.0
         self.catching_up.note(cost + elsewhere * limits.FEED_ELSEWHERE_SHARE)
         self.others.note(cost)

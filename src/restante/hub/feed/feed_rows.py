@@ -1,7 +1,11 @@
-"""Rows read from runs: the records of chosen drawers, and the data of exactly the rows that an answer takes.
+"""Reading rows for the feed and for snapshots, in two steps.
 
-Tiny runs, neighbours of a few rows each, are joined row by row, as filing does it, and read as one: a follower of single
-publishes would otherwise pay more for opening each run than for its rows.
+`spans_of` (or `whole_span`) reads the records of the chosen drawers: enough to sort rows by number, to add up sizes, and to
+decide where an answer ends. `load` then reads data and properties of exactly the rows that the answer takes.
+
+Neighbouring tiny runs are joined by `joined_span` row by row, as filing does, and read as one run: for a follower of single
+publishes, opening each run would cost more than reading its rows. A joined span exists only in memory, so it holds all of
+its content (`Span.held`).
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from restante.model.storage.segment_frame import EncodedSegment
 from restante.ports.store import Store
 
 _ROWS_READ_ALONG = BLOCK_BYTES // RECORD.itemsize
-"""Two wanted drawers with fewer rows than this between them are read in one go: they share a block, or nearly."""
+"""Two wanted drawers with at most this many rows between them are read together, because their blocks are adjacent."""
 _BYTES_READ_ALONG = 4 * BLOCK_BYTES
 
 
@@ -58,7 +62,7 @@ def spans_of(store: Store, stored: StoredSegment, chosen: Mask, *, low: int, hig
 
 
 def whole_span(store: Store, stored: StoredSegment) -> Span:
-    """All rows of a segment."""
+    """The span of all rows of a segment."""
     segment = stored.segment
     if segment.damaged is not None:
         raise damaged_directory(stored, *first_damaged(segment.damaged))
@@ -71,7 +75,7 @@ def load(store: Store, group: SpanRows, columns: Collection[str]) -> Gathered:
 
 
 def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[SegmentPiece]:
-    """Some rows of a span, ascending. Rows that lie near each other are read together."""
+    """Read some ascending rows of a span. Rows that are close together are read at once, with those between them."""
     records = span.records
     read = read_data if field == "data" else read_properties
     if len(rows) == len(records):
@@ -86,17 +90,17 @@ def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Segmen
 
 
 _ROWS_MAX = 16
-"""Runs with more rows than this are read as columns, which is as quick."""
+"""Runs with more rows than this are read as columns, which is as fast."""
 
 
 def is_tiny(run: Run) -> bool:
-    """Whether a run is small and plain enough to be joined with its neighbours."""
+    """Whether a run is small enough to be joined, and its records say when they were published."""
     row = run.row
     return row.rows <= _ROWS_MAX and row.length <= COMMIT_FEW_BYTES_MAX // _ROWS_MAX and not row.published_at
 
 
 def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
-    """All rows of tiny runs, held in memory; None if a run cannot be read so: the caller then reads it as columns."""
+    """All rows of tiny runs as one span in memory; None if that fails: then the caller reads the runs as columns."""
     names, base = NameTable(core.deed.key), runs[0].row.first
     handful = Handful(names)
     try:
@@ -111,7 +115,7 @@ def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
 
 
 def _span(encoded: EncodedSegment, base: int) -> Span:
-    # The joined run is in no blob: the rows held here are all that is read.
+    # The joined segment is in no blob, so blob number 0 is never read: all content is in `held`.
     stored = StoredSegment(BlobKey(encoded.group, 0), base, encoded.front)
     segment, content = stored.segment, memoryview(b"".join(encoded.parts))
     ledger = content[segment.frame_length :]

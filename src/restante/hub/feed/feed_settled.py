@@ -1,8 +1,8 @@
-"""Which messages a change record is about.
+"""Finding the messages that change records are about.
 
-A record has ranges of numbers, and is about the messages of its cabinet within them. If the record's count equals the
-length of its ranges, every number is meant, and nothing is read. Otherwise the cabinet's drawers say which numbers are
-meant; they are read for all records at once, one segment after another.
+A record concerns the messages of its cabinet within its ranges. If the record's count equals the length of its ranges, every
+number is meant, and nothing needs to be read. Otherwise the drawers of the cabinet show which numbers are its own. They are
+read for all records together, segment by segment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def settled(
     with_ids: bool,
     with_texts: bool,
 ) -> Settled:
-    """The messages of all these records; with their ids, if asked for."""
+    """The messages of all these records, with their ids if asked for."""
     numbers = [_plain(record) for _, record in records]
     missing = [index for index, own in enumerate(numbers) if own is None]
     if missing:
@@ -63,9 +63,9 @@ def settled(
 
 
 def _plain(record: ChangeRecord) -> Numbers | None:
-    """The numbers of a record, if its count says that every number of its ranges is meant; else None.
+    """The numbers of a record if its count shows that every number of its ranges is meant; else None.
 
-    For an erasure it is the last number alone: messages with a higher number came after the erasure.
+    For an erasure it is only the last number, which tells that messages with higher numbers came after the erasure.
     """
     if record.kind is ChangeKind.ERASED:
         return np.array([max(entry.last for entry in record.ranges)] if record.ranges else [], np.int64)
@@ -85,7 +85,7 @@ def _length(entry: NumberRange) -> int:
 def _ids(
     store: Store, runs: Sequence[Run], questions: Questions, *, with_texts: bool
 ) -> tuple[Words, NDArray[np.bool_], Column | None]:
-    """The ids of these messages, as UUIDs and as texts; a message that is not stored any more has none."""
+    """The ids of these messages, as UUIDs and as texts. A message that is no longer stored has none."""
     texts: dict[int, str] = {}
     words, known = np.zeros((len(questions.numbers), 2), np.uint64), np.zeros(len(questions.numbers), np.bool_)
     for found in locate(store, runs, questions):
@@ -100,7 +100,7 @@ def _ids(
 
 
 def _texts(store: Store, found: FoundRows) -> Iterable[tuple[int, str]]:
-    """The ids that are no UUIDs, each with the question that it answers; only their properties are read."""
+    """The ids that are no UUIDs, with the index of their question. Only the properties of these rows are read."""
     marked = np.flatnonzero(found.records["flags"] & TEXT_ID)
     if not len(marked):
         return ()
@@ -113,7 +113,7 @@ def _texts(store: Store, found: FoundRows) -> Iterable[tuple[int, str]]:
 
 
 def _search(store: Store, runs: Sequence[Run], records: Sequence[NumberedRecord], hash_key: int) -> list[Numbers]:
-    """The numbers of each record, from the drawers of its cabinet."""
+    """The numbers of each record, read from the drawers of its cabinet."""
     asked = _Asked([record for _, record in records], hash_key)
     parts = [
         part
@@ -139,7 +139,7 @@ def _search(store: Store, runs: Sequence[Run], records: Sequence[NumberedRecord]
 
 
 class _Asked:
-    """Records whose messages are looked for, as columns."""
+    """The records whose messages are searched for, as columns."""
 
     def __init__(self, records: Sequence[ChangeRecord], hash_key: int) -> None:
         self._hash: Hashes = np.array([text_hash(record.recipient, hash_key) for record in records], np.uint64)
@@ -150,7 +150,7 @@ class _Asked:
         self.last = np.array([record.ranges[-1].last for record in records], np.int64)
 
     def search(self, store: Store, stored: StoredSegment) -> Iterator[tuple[Index, Numbers]]:
-        """The rows of a segment that a record may mean: the record and the number of each."""
+        """The rows of a segment that may belong to a record, as (index of the record, number)."""
         chosen = _ALL.of(stored)
         record, drawer = self._drawers(stored)
         if not len(drawer):
@@ -172,7 +172,7 @@ class _Asked:
         return of_row[meant], numbers[meant]
 
     def _drawers(self, stored: StoredSegment) -> tuple[Index, Index]:
-        """Pairs of a record and a drawer of its cabinet that has numbers in its range."""
+        """Pairs of a record and a drawer of its cabinet with numbers in its range."""
         segment = stored.segment
         low = np.searchsorted(segment.recipient_hash, self._hash, side="left")
         high = np.searchsorted(segment.recipient_hash, self._hash, side="right")
@@ -188,6 +188,6 @@ class _Asked:
 
 
 def _codes(texts: Sequence[str], names: Sequence[str]) -> Index:
-    """Where each text is in a list of names; -1: nowhere."""
+    """The index of each text in a list of names, or -1."""
     place = {name: index for index, name in enumerate(names)}
     return np.array([place.get(text, -1) for text in texts], np.int64)

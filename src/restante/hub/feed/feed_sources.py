@@ -1,8 +1,8 @@
-"""Where the messages of a stretch of the log are read from.
+"""`sources` says from which runs the messages of a stretch of the log are read.
 
-The message of a number lies in one visible run. A mailbag, or a shelf of one segment, is read whole and sorted by number.
-A shelf of several segments is too large for that. So filing keeps the runs that became the shelf (`feed_runs`) for the
-feed, and the feed reaches back to the first of them. A run kept for the feed is preferred; then comes the visible run.
+Each message is in one visible run. A mailbag, or a shelf of one segment, is read whole and sorted by number. A shelf of
+several segments is too large for that, so filing keeps the runs that it was merged from (`feed_runs`). A run kept for the
+feed is preferred to a visible run. The feed does not have messages that are only in a large shelf.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class View:
     """A partition's log at one moment."""
 
     end: int
-    """The visible sequence. All messages up to it are in the runs."""
+    """The visible sequence number. All messages up to it are in the runs."""
     runs: tuple[Run, ...]
     feed_runs: tuple[RunRow, ...]
 
@@ -33,8 +33,8 @@ class View:
 def view(partition: Partition) -> View:
     """A partition's log at this moment. Call it inside `core.pins.reading()`.
 
-    Read the end before the runs: a commit adds its runs before it moves the end. Then read both kinds of runs: filing sets
-    `feed_runs` before `runs`, so each message is in one of the two.
+    The order of reads matters. Read the end first, because a commit adds its runs before it moves the end. Read `runs`
+    before `feed_runs`, and again if `runs` changed, because filing sets `feed_runs` first: so no message is missing in both.
     """
     end = partition.counters.visible
     while True:
@@ -44,7 +44,7 @@ def view(partition: Partition) -> View:
 
 
 def feed_gone(core: Core, partition: Partition) -> int:
-    """The last number that retention removed, as committed. Read it after the rows, to see whether any were missed."""
+    """The last number that retention has removed, as committed. Read it after the rows, to learn whether any were missed."""
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
     if value is None:
         return partition.counters.feed_gone
@@ -52,7 +52,7 @@ def feed_gone(core: Core, partition: Partition) -> int:
 
 
 Source = tuple[Run | RunRow, int, int]
-"""A run, and the first and last number to be taken from it."""
+"""A run, and the first and last number to take from it."""
 
 
 def sources(seen: View, low: int, high: int) -> Iterator[Source]:
@@ -82,12 +82,12 @@ T = TypeVar("T")
 
 
 def _from(runs: Sequence[T], low: int, last: Callable[[T], int]) -> Iterator[T]:
-    """Leave out the runs that end below `low`; runs lie in number order."""
+    """The runs that do not end below `low`. Runs are in number order."""
     return (runs[index] for index in range(bisect_left(runs, low, key=last), len(runs)))
 
 
 def loaded(core: Core, partition: int, source: Run | RunRow) -> Run:
-    """A run with its directories; those of `feed_runs` are in the store, and the ones used last in memory."""
+    """A run with its directories. Those of `feed_runs` are loaded from the store, and cached."""
     if isinstance(source, Run):
         return source
     key = (partition, tuple([place.blob for place in source.segments]))

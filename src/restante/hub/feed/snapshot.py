@@ -1,12 +1,12 @@
-"""A snapshot: all messages stored in a partition, in whatever state, as of one position of its log, in pages.
+"""A snapshot: all messages stored in a partition, in every state, as of one position of its log, in pages.
 
-The position is the visible sequence when the first page is read, or an earlier one that the caller names. Pages leave out
-messages and changes after the position, so all pages together show one moment, and the feed continues from there. A
-snapshot can be read for as long as the feed could continue from its position: a later change record that retention has
-removed may have said that a message was set aside or moved only afterwards.
+The position is the visible sequence number when the first page is read, or an earlier one that the caller names. Pages leave
+out messages and changes after the position, so together they show one moment, from which the feed continues. A snapshot is
+readable while the feed could continue from its position: after that, retention may have removed the change record that
+shows that a message was set aside or moved only later.
 
-Runs are sorted by the recipient's hash, and filing keeps that order. So pages go by hash, and within a hash by number; a
-token says how far they have come.
+Runs are sorted by recipient hash, and filing keeps that order. So pages are in the order of (hash, number), and a token
+says how far the pages before have come.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Rows = NDArray[np.int64]
 
 
 class _Token(NamedTuple):
-    """The position, and how far the pages have come: all hashes before this one, and of it all up to a number."""
+    """The position, and how far the pages have come: all lower hashes, and messages of `hash` up to `number`."""
 
     position: int
     hash: int
@@ -83,7 +83,7 @@ def _bad_token(text: object) -> InvalidRequest:
 def read_snapshot(
     core: Core, partition: int, wish: FeedWish, limit: int, *, after: str | None, position: int | None
 ) -> SnapshotAnswer:
-    """A page of about `limit` messages; `after` None: the first; `position` None: as of now."""
+    """A page of at most `limit` messages: the first one if `after` is None, as of now if `position` is None."""
     memory, choice = core.partitions[partition], choice_of(core, wish)
     names = tuple(n for n in MESSAGE_SCHEMA.names if not wish.columns or n in wish.columns or n == "sequence_number")
     token = _begin(memory.counters.visible, after, position)
@@ -99,7 +99,7 @@ def read_snapshot(
 
 
 def _begin(visible: int, after: str | None, position: int | None) -> _Token:
-    """Where the page begins, and as of when it is."""
+    """The token with which the page begins."""
     if position is not None and not 0 <= position <= visible:
         raise InvalidRequest(f"position must be from 0 to {visible}, not {position}.", parameter="position")
     if after is None:
@@ -114,7 +114,7 @@ def _begin(visible: int, after: str | None, position: int | None) -> _Token:
 
 
 def _check_kept(core: Core, partition: Partition, position: int) -> None:
-    """Checked after reading: a page is refused if retention removed something meanwhile."""
+    """Refuse a page if retention has removed changes after its position. Check this after reading the page."""
     gone = feed_gone(core, partition)
     if position < gone:
         raise PositionGone(
@@ -125,14 +125,14 @@ def _check_kept(core: Core, partition: Partition, position: int) -> None:
 
 
 def _erasures(core: Core, partition: Partition) -> int:
-    """How many recipients were erased, as committed. If the count rises while a page is read, the page is read again: it may have seen half of an erasure."""
+    """How many recipients were erased, as committed. If the count rises during a read, the page may show half of an erasure."""
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
     return 0 if value is None else packed_decoder(PartitionRow).decode(value).erasures
 
 
 @dataclass(frozen=True, slots=True)
 class _Border:
-    """Where a page ends at the latest: with this hash, and of it with this number."""
+    """The last (hash, number) that a page may have."""
 
     hash: int
     number: int
@@ -140,12 +140,12 @@ class _Border:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of a page, by hash and number."""
+    """The rows of a page, by hash and number."""
 
     group: SpanRows
     hash: Hashes
     line: Rows
-    """The drawer of each, counted through the spans."""
+    """The drawer of each row, counted through all spans."""
 
     def take(self, chosen: NDArray[np.bool_] | slice) -> _Found:
         group = self.group
@@ -162,10 +162,10 @@ class _Page:
     names: tuple[str, ...]
 
     def read(self, limit: int) -> SnapshotAnswer:
-        """The messages, and where the next page begins.
+        """Read the messages of the page.
 
-        Read records before heads, and heads before runs: a message that retention removes meanwhile is then left out, and
-        not shown in a wrong state.
+        Records are read before heads, and heads before runs, so that a message that retention removes meanwhile is left out,
+        and not shown in a wrong state.
         """
         border = self._border(self.partition.runs, limit)
         hashes = self._hashes(border)
@@ -194,7 +194,7 @@ class _Page:
         return self._answer(self._table(kept.group.part(0, count), fates.take(np.arange(count))), end, after)
 
     def _after(self, hashes: Hashes, numbers: Numbers, count: int) -> _Token:
-        """Where a page begins that has all but the first rows."""
+        """The token of a page that begins after the first `count` rows."""
         return _Token(self.token.position, int(hashes[count - 1]), int(numbers[count - 1]))
 
     def _answer(
@@ -214,7 +214,7 @@ class _Page:
         return [(self.token.hash, border.hash)]
 
     def _wanted(self, stored: StoredSegment) -> NDArray[np.bool_]:
-        """The chosen drawers that come after the pages before."""
+        """The chosen drawers that may have messages for this page or later ones."""
         hashes = stored.segment.recipient_hash
         first, last = drawer_numbers(stored)
         here = (hashes > np.uint64(self.token.hash)) | (
@@ -224,7 +224,7 @@ class _Page:
         return wanted
 
     def _border(self, runs: Sequence[Run], limit: int) -> _Border:
-        """Where the directories say that there is enough for a page."""
+        """The border at which the directories promise enough messages for a page."""
         hashes, counts, lasts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         end = _HASH_MAX
         for stored in _segments(runs, self.token):
@@ -242,7 +242,7 @@ class _Page:
         enough = int(np.searchsorted(total, limit))
         if enough >= len(order) or int(hash_[order[enough]]) > end:
             return _Border(end, _LAST)
-        # Rows of this hash up to that number are enough, whatever the drawers that reach further have.
+        # Up to this number the counted drawers have enough rows, whatever drawers that reach further add.
         place = order[enough]
         return _Border(int(hash_[place]), int(last[place]))
 
@@ -289,7 +289,7 @@ def _column(rows: Gathered, fates: Fates, name: str) -> Column:
 
 
 def _segments(runs: Sequence[Run], token: _Token) -> list[StoredSegment]:
-    """The segments that may have something of the pages to come."""
+    """The segments that may have messages for this page or later ones."""
     return [
         stored
         for run in runs
@@ -315,6 +315,6 @@ def _cabinets(found: _Found) -> dict[Cabinet, Rows]:
 
 
 def _fitting(sizes: NDArray[np.int64], limit: int) -> int:
-    """How many rows fit in an answer: at least one, if there is one."""
+    """How many rows fit into an answer; at least one if there are any."""
     within = int(np.searchsorted(np.cumsum(sizes), limits.FEED_BYTES_MAX, side="right"))
     return min(len(sizes), limit, max(1, within))

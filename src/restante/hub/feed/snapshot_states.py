@@ -1,7 +1,7 @@
-"""The states of messages at one position of the log, from the change records up to it.
+"""The states of messages at one position of the log, derived from the change records up to it.
 
-Heads have the states of now; change records say when each state began. A message has the state of its last record up to
-the position, and waits if there is none. Heads are used only where retention has removed the records.
+Heads show the present states; change records say when each state began. A message has the state of its last record up to
+the position, and waits if it has no record. Heads are used only where retention has removed the records.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SET_ASIDE = STATES.index(State.SET_ASIDE)
 def records_and_heads(
     core: Core, partition: int, hashes: Sequence[HashRange]
 ) -> tuple[dict[Cabinet, list[NumberedRecord]], dict[Cabinet, Head]]:
-    """The change records of all cabinets with these hashes, of each in order, and their heads.
+    """The change records of all cabinets with these hashes, each cabinet's in order, and their heads.
 
-    A head may show that a message was set aside or moved by a change that came after the records were read. Then the
-    records are read again, because only the record says when.
+    A head may show a message as set aside or moved by a change that came after the records were read. So the records are
+    then read again, because only they say when it happened.
     """
     records, heads = records_in(core, partition, hashes), heads_in(core, partition, hashes)
     if any(entry.why in (Apart.SET_ASIDE, Apart.MOVED) for head in heads.values() for entry in head.apart):
@@ -43,7 +43,7 @@ def records_and_heads(
 
 
 def records_in(core: Core, partition: int, hashes: Sequence[HashRange]) -> dict[Cabinet, list[NumberedRecord]]:
-    """The change records of all cabinets with these hashes, of each in order."""
+    """The change records of all cabinets with these hashes, each cabinet's in order."""
     found: dict[Cabinet, list[NumberedRecord]] = {}
     keys = [key for key, _ in _scan(core, partition, Space.SETTLEMENT, hashes)]
     places = [EntryKey(partition, Space.CHANGE, key[-8:]) for key in keys]
@@ -69,7 +69,7 @@ def _scan(core: Core, partition: int, space: Space, hashes: Sequence[HashRange])
 def states_at(
     position: int, head: Head, records: Sequence[NumberedRecord], numbers: Numbers
 ) -> tuple[Fates, NDArray[np.bool_]]:
-    """The states of a cabinet's ascending numbers, and which of them were shown then and still are."""
+    """The states of a cabinet's ascending numbers, and which of them were visible then and are still stored."""
     fates = Fates.waiting(len(numbers))
     shown, apart = stored_mask(head, numbers), apart_of(head, numbers)
     told = np.zeros(len(numbers), np.bool_)
@@ -81,7 +81,8 @@ def states_at(
             if record.moved:
                 shown &= ~inside
         else:
-            # A message that was released, withdrawn or done later had been set aside, perhaps so long ago that its record is gone.
+            # A message that was released later, or is in `record.aside`, was set aside at the position, even if retention has
+            # removed the record that set it aside.
             aside = inside if record.kind is ChangeKind.RELEASED else in_ranges(record.aside, numbers)
             fates.state[aside & ~told] = _SET_ASIDE
             if record.moved:

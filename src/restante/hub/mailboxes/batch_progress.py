@@ -1,8 +1,8 @@
-"""The progress of a batch by recipient: what became of the messages bound to it, as their mailboxes show it.
+"""The progress of a batch by recipient: the states of the messages bound to it, as their mailboxes show them.
 
-Nothing is kept for this. The stretches of the batch say which messages are its own, the directories of the segments
-which recipients have some of them, and heads and change records what became of each. Messages past their retention
-have left their mailboxes, and so this view too; the counts of the batch still include them.
+Progress is computed, not stored. The stretches of the batch say which messages are its own, the directories of the segments
+say which recipients have some of them, and heads and change records give their states. Messages past their retention have
+left their mailboxes, and so this view; the counts of the batch still include them.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ _NAMES_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BatchBound:
-    """The part of a batch that one partition has."""
+    """The messages of a batch in one partition."""
 
     items: Spans
     duplicates: Spans
 
     @staticmethod
     def of(core: Core, partition: int, batch: bytes) -> BatchBound | None:
-        """The messages of a batch in a partition; None, if it has none there."""
+        """The messages of a batch in a partition; None if it has none there."""
         known = core.memory(BoundMemory).of(partition)
         bound = BatchBound(known.items.of(batch), known.duplicates.of(batch))
         return bound if len(bound.items) or len(bound.duplicates) else None
 
 
 def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
-    """A page of recipients by partition and name; with `waiting` only those who have something left to collect.
+    """A page of recipients by partition and name; with `waiting` only those with messages left to collect.
 
-    Also what was sent under the batch, was stored before and still waits: a repeated run shows who is late.
+    Waiting messages that the batch has duplicates of count too, so a repeated run shows who is late.
     """
     batch_id, waiting = visible_batch(core, call, caller), call.waiting
     size = page_size(call.limit)
@@ -88,7 +88,7 @@ def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
 
 
 def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
-    """The batch that is asked for, if the caller may see it."""
+    """The id of the requested batch. Raises if the caller may not see the batch."""
     batch_id = check_id(call.batch_id)
     if home_of(core, batch_id) not in core.owned:
         _check_part(core, batch_id, caller)
@@ -99,7 +99,7 @@ def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
 
 
 def _check_part(core: Core, batch_id: bytes, caller: Grant) -> None:
-    """Where another shard is home: a recipient that may see a batch is known if it has messages here."""
+    """Check access to a batch whose home is another shard: this shard knows its owner if it has messages of it."""
     value = core.store.get(core.owned.start, Space.BATCH_PART, batch_id)
     if value is not None and not may_see(caller, decode_part(value).owner):
         raise unknown(batch_id)
@@ -150,7 +150,7 @@ def has_waiting(entry: RecipientProgress) -> bool:
 
 
 def _names(core: Core, memory: Partition, bound: BatchBound, *, waiting: bool, after: str) -> pa.StringArray:
-    """The recipients beyond `after`, in order, who have a message of the batch."""
+    """The recipients after `after`, in order, that have messages of the batch."""
     seen = overview(core, memory)
     drawers = touched_drawers(core, seen, bound.items) | touched_drawers(core, seen, bound.duplicates)
     if waiting:
@@ -162,7 +162,7 @@ def _names(core: Core, memory: Partition, bound: BatchBound, *, waiting: bool, a
 
 
 def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
-    """Which drawers have a row in these stretches. Only segments are read with drawers that lie partly in one."""
+    """Which drawers have a row in these stretches. Rows are read only in segments with drawers partly inside one."""
     touched, whole = spans.touching(seen.first, seen.last)
     unsure = touched & ~whole
     for index in np.unique(seen.segment[unsure]).tolist():
@@ -170,7 +170,7 @@ def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
         try:
             records = read_records(core.store, stored, 0, stored.segment.rows)
         except DataDamaged:
-            continue  # recipients that may have something in it are looked at one by one
+            continue  # `touched` stays set, so these recipients are examined one by one.
         inside = spans.inside(records["place"].astype(np.int64) + stored.base)
         drawer = drawer_of_rows(stored)[inside]
         rows = np.bincount(drawer[drawer >= 0], minlength=len(stored.segment.drawers))
@@ -179,7 +179,7 @@ def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
 
 
 def may_wait(seen: Overview) -> Mask:
-    """Drawers that reach beyond their cabinet's head, or may hold something set aside."""
+    """The drawers that reach beyond their cabinet's head, or whose cabinet has messages set aside."""
     head = seen.of_heads([head.head for head in seen.decoded])[seen.rank]
     aside = [any(entry.why is Apart.SET_ASIDE for entry in head.apart) for head in seen.decoded]
     waits: Mask = (seen.last > head) | (seen.of_heads([int(some) for some in aside])[seen.rank] > 0)
@@ -188,7 +188,7 @@ def may_wait(seen: Overview) -> Mask:
 
 @dataclass(slots=True)
 class _Tally:
-    """How many messages of a batch one recipient has, by what became of them."""
+    """How many messages of a batch one recipient has, by state."""
 
     states: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATES), np.int64))
     oldest: int = NEVER
@@ -218,7 +218,7 @@ def progress_of(core: Core, address: MailboxAddress, bound: BatchBound, now: int
 
 
 class _Records:
-    """The change records of a cabinet, read when first asked for."""
+    """The change records of a cabinet, read on first use."""
 
     def __init__(self, core: Core, address: MailboxAddress, cabinet: Cabinet) -> None:
         self._core, self._address, self._cabinet = core, address, cabinet
@@ -230,7 +230,7 @@ class _Records:
         return self._all
 
     def all_collected(self, place: DrawerPlace) -> bool:
-        """Whether no record speaks of anything but collection there."""
+        """Whether all records that overlap the drawer are of collection."""
         others = [record for _, record in self.all() if record.kind is not ChangeKind.COLLECTED]
         return not any(_meets(place, entry.first, entry.last) for record in others for entry in record.ranges)
 
@@ -242,7 +242,7 @@ def _meets(place: DrawerPlace, first: int, last: int) -> bool:
 def _add_place(
     core: Core, tally: _Tally, bound: BatchBound, place: DrawerPlace, head: Head, records: _Records, now: int
 ) -> None:
-    """Count a drawer: by its line in the directory where that says all, else row by row."""
+    """Count the messages of a drawer, from its directory line if that is enough, else row by row."""
     first, last = np.array([place.first]), np.array([place.last])
     (items,), (whole,) = bound.items.touching(first, last)
     (duplicates,), _ = bound.duplicates.touching(first, last)
@@ -258,7 +258,7 @@ def _add_place(
 
 
 def _state_of(place: DrawerPlace, head: Head, records: _Records, now: int) -> int | None:
-    """The state of all messages of a drawer, if it can be told without reading them."""
+    """The common state of all messages of a drawer, if that is known without reading them; else None."""
     if any(_meets(place, entry.first, entry.last) for entry in head.apart):
         return None
     if place.first > head.head:

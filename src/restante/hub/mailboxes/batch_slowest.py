@@ -1,8 +1,8 @@
-"""The recipients that have not collected all of a batch, the slowest first: those whose oldest message has waited longest.
+"""The recipients that have not collected all of a batch, slowest first: by how long their oldest message has waited.
 
-The order is found from the directories of all partitions, for the whole batch, and kept for a few seconds: the pages of
-one list are of one moment. A drawer stands for its messages, also for those of other sends that lie in it. What is said
-of each recipient is counted exactly, when its page is read.
+The order is computed for the whole batch from the directories of all partitions, and kept for a few seconds, so that the
+pages of one list are of one moment. It is an estimate, because a drawer also has messages of other sends. The counts of each
+recipient are exact, and made when its page is read.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.message import NEVER
 
 _AGE_MAX = 5_000_000
-"""Microseconds: an order is at most so old."""
+"""The greatest age of an order, in microseconds."""
 _NO_NAMES = pa.array([], pa.string())
 
 
 @dataclass(slots=True)
 class SlowestOrder:
-    """The order that was asked for last."""
+    """The last requested order."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     batch: bytes = b""
@@ -60,7 +60,7 @@ class SlowestOrder:
 
 
 def slowest(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
-    """A page of those who have something left to collect, the one who waits longest first."""
+    """A page of recipients with messages left to collect, the slowest first."""
     batch, size, place = visible_batch(core, call, caller), page_size(call.limit), _place(call.after)
     found: list[RecipientProgress] = []
     with core.pins.reading():
@@ -82,7 +82,7 @@ def _place(after: str | None) -> int:
 
 
 def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Iterator[RecipientProgress | None]:
-    """The number that each has left, from a place on; None of one that has nothing left."""
+    """The progress of each recipient from a place on; None for a recipient that has nothing left."""
     now = core.clock()
     for name in strings_of(names.slice(place)):
         address = core.locate(name)
@@ -97,7 +97,7 @@ def _entries(core: Core, batch: bytes, names: pa.StringArray, place: int) -> Ite
 
 
 def _ordered(core: Core, batch: bytes) -> pa.StringArray:
-    """The names of all who may have something left: those with the oldest first, then by name."""
+    """The names of all recipients that may have messages left, by their oldest, then by name."""
     parts = [
         _of_partition(core, memory, bound)
         for memory in core.partitions
@@ -114,7 +114,7 @@ def _ordered(core: Core, batch: bytes) -> pa.StringArray:
 
 
 def _of_partition(core: Core, memory: Partition, bound: BatchBound) -> tuple[Column, NDArray[np.int64]]:
-    """The recipients of a partition who may have something left, and since when."""
+    """The recipients of a partition that may have messages left, and the time of the oldest of each."""
     seen = overview(core, memory)
     waits = (touched_drawers(core, seen, bound.items) | touched_drawers(core, seen, bound.duplicates)) & may_wait(seen)
     beyond = beyond_heads(core, memory, seen)

@@ -1,4 +1,4 @@
-"""The calls about mailboxes, carried out."""
+"""The functions that carry out the calls about mailboxes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def peek_bundle(core: Core, call: Peek, caller: Grant) -> BundleAnswer | Reason:
 
 
 def dequeue_request(core: Core, call: Dequeue) -> CommitRequest[Dequeued]:
-    """A dequeue, to be submitted."""
+    """A dequeue request, to be submitted."""
     return dequeue.request(core, core.address(call.recipient), parse_uuid(call.bundle_id, "bundle_id"))
 
 
@@ -63,7 +63,7 @@ def history_page(core: Core, call: ReadHistory, _: Grant) -> HistoryPage:
 
 
 def history_columns(core: Core, call: ReadHistory) -> tuple[pa.Table, int | None]:
-    """A page of history as columns, and where the next begins."""
+    """A page of history as columns, and the number from which the next page goes on."""
     return history.history_table(core, core.address(call.recipient), call)
 
 

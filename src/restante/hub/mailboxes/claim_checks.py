@@ -1,7 +1,7 @@
-"""Content by claim check: the origin is asked for it, once it has delivered it is kept with the bundle.
+"""Content by claim check: the origin is asked for it, and what it delivers is stored with the bundle.
 
-The bundle is open before the origin is asked. Peeks that come while it is being asked wait for its answer. If the origin
-fails, or takes too long, the bundle stays open and the next peek asks again, under the same request id.
+The bundle is opened before the origin is asked. Peeks that come meanwhile wait for the same answer. If the origin fails or
+takes too long, the bundle stays open, and the next peek asks again, under the same request id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from restante.ports.content import Content, ContentFunction, ContentRequest
 
 
 class ContentRow(msgspec.Struct, frozen=True, array_like=True):
-    """Where the content of a bundle lies."""
+    """The stored content of a bundle: its blobs with their lengths and checksums."""
 
     blobs: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -36,14 +36,14 @@ class ContentRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 def content_of(core: Core, address: MailboxAddress, bundle: OpenedBundle) -> Content:
-    """The content of a claim-check bundle, kept or asked for."""
+    """The content of a claim-check bundle, from the store or from its origin."""
     key = bundle_key(address.hash, address.recipient, bundle.bundle_id)
     questions = core.memory(Origins).questions
     return _kept(core, address, key) or questions.once(key, lambda: _fetch(core, address, bundle, key))
 
 
 def _fetch(core: Core, address: MailboxAddress, bundle: OpenedBundle, key: bytes) -> Content:
-    """Ask for the content and keep it, unless it has been kept since the caller looked."""
+    """Ask for the content and store it, unless it has been stored since the caller looked."""
     kept = _kept(core, address, key)
     if kept is not None:
         return kept
@@ -68,7 +68,7 @@ def _read(core: Core, partition: int, row: ContentRow) -> Content:
 
 
 def _keep(draft: RequestDraft, address: MailboxAddress, key: bytes, content: Content) -> None:
-    """Keep the content with its bundle, if that is still there: it goes while it is asked for when its recipient is erased."""
+    """Store the content with its bundle, unless the bundle is gone, because its recipient was erased meanwhile."""
     if draft.get(address.partition, Space.BUNDLE, key) is None:
         return
     if draft.get(address.partition, Space.CONTENT, key) is not None:
@@ -113,7 +113,7 @@ def _ask(core: Core, address: MailboxAddress, bundle: OpenedBundle, key: bytes) 
 
 
 def _note_failure(core: Core, address: MailboxAddress, key: bytes, now: int) -> None:
-    """Remember it for explain."""
+    """Record in the bundle that its origin failed, for explain."""
 
     def plan(draft: RequestDraft) -> None:
         value = draft.get(address.partition, Space.BUNDLE, key)
@@ -125,7 +125,7 @@ def _note_failure(core: Core, address: MailboxAddress, key: bytes, now: int) -> 
 
 
 def _in_time(function: ContentFunction, request: ContentRequest, seconds: float) -> Content:
-    """Call the origin in a thread of its own; one that takes too long is left to itself."""
+    """Call the origin in a separate thread. A call that takes too long is abandoned."""
     outcome: list[Content | BaseException] = []
     arguments = (function, request, outcome.append)
     thread = threading.Thread(target=_call, args=arguments, name="restante-origin", daemon=True)

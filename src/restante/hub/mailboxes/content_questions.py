@@ -1,4 +1,4 @@
-"""Questions to origins that are under way: peeks of the same bundle ask once, and get the one answer."""
+"""Questions to origins under way: concurrent peeks of one bundle share one question and its answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from restante.ports.content import Content
 
 
 class ContentQuestions:
-    """The bundles whose content is being asked for."""
+    """The bundles whose content is currently being asked for."""
 
     __slots__ = ("_lock", "_under_way")
 
@@ -19,7 +19,7 @@ class ContentQuestions:
         self._under_way: dict[bytes, Future[Content]] = {}
 
     def once(self, bundle: bytes, ask: Callable[[], Content]) -> Content:
-        """Ask, or wait for who asks for the same bundle already; gives the answer or the error of the one that asked."""
+        """Call `ask`, or wait for a caller that is already asking for this bundle; all get the same answer or error."""
         with self._lock:
             first = bundle not in self._under_way
             answer = self._under_way.setdefault(bundle, Future())
@@ -28,10 +28,10 @@ class ContentQuestions:
                 self._lead(bundle, answer, ask)
             return answer.result()
         finally:
-            del answer  # An error holds this frame: with the future, which holds the error, all would be kept.
+            del answer  # The error's traceback holds this frame, and the future holds the error: this breaks the cycle.
 
     def _lead(self, bundle: bytes, answer: Future[Content], ask: Callable[[], Content]) -> None:
-        """Ask. The bundle is under way no longer when callers hear of it, so what has failed may be asked for again."""
+        """Ask, and end the question before callers get the answer, so that they can ask again after a failure."""
         try:
             content = ask()
         except BaseException as error:  # noqa: BLE001  # handed to all callers

@@ -1,4 +1,4 @@
-"""Dequeue: the recipient has the bundle. One small commit, whatever its size."""
+"""Dequeue: confirms that the recipient has the bundle. It is one small commit, however large the bundle is."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from restante.model.storage.keys import Cabinet, bundle_key
 
 
 def request(core: Core, address: MailboxAddress, bundle_id: bytes) -> CommitRequest[Dequeued]:
-    """A dequeue, to be submitted."""
+    """A dequeue request, to be submitted."""
     key = bundle_key(address.hash, address.recipient, bundle_id)
     reads = (EntryKey(address.partition, Space.BUNDLE, key),)
     return Planned(lambda draft: plan(core, draft, address, bundle_id), brief=True, reads=reads)
 
 
 def plan(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes) -> Dequeued:
-    """Dequeue a bundle that is open, or was opened in this commit."""
+    """Dequeue a bundle that is open, which an earlier draft of this commit may have opened."""
     row = _open_row(draft, address, bundle_id)
     now = core.clock()
     cabinet = Cabinet(row.recipient, row.origin, row.kind)

@@ -1,4 +1,4 @@
-"""Explain: why a peek answers what it answers."""
+"""Explain: what waits in a mailbox, and why a peek gives its answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The waiting messages of a cabinet: how many, since when, from which number."""
+    """The waiting messages of a cabinet: their count, the publishing time of the oldest, and the first number."""
 
     messages: int
     oldest: int
@@ -62,7 +62,7 @@ def explain(
 
 
 def backlog(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> Backlog:
-    """Messages that wait and have not expired; what an open bundle holds waits too."""
+    """The backlog of messages that wait and have not expired. Messages in an open bundle count as waiting, expired or not."""
     head = opened.head(cabinet)
     count, oldest, first = 0, 2**63 - 1, 0
     places = opened.places.get(cabinet, [])
@@ -91,7 +91,7 @@ def _reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int)
 
 
 def _open_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> Reason:
-    """A bundle of these is open: a peek answers it, unless its origin has failed to deliver."""
+    """The reason when these cabinets have an open bundle: ready, unless its origin failed to deliver the content."""
     marks = [mark for cabinet in cabinets if (mark := opened.head(cabinet).open) is not None]
     mark = min(marks, key=lambda mark: mark.first)
     address = opened.address

@@ -1,4 +1,4 @@
-"""History: a recipient's messages by sequence number, whatever became of them. Looking has no side effect."""
+"""History: a recipient's messages by sequence number, in every state. Reading it has no side effects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def records_of(core: Core, address: MailboxAddress, cabinet: Cabinet) -> list[tu
 def fates_of(
     head: Head, records: Sequence[tuple[int, ChangeRecord]], numbers: Numbers, expires_at: NDArray[np.int64], now: int
 ) -> tuple[Fates, NDArray[np.bool_]]:
-    """The fates of a cabinet's neighbouring rows, and which of them are still shown."""
+    """The fates of a cabinet's neighbouring rows, and which of them history still shows."""
     fates = Fates.waiting(len(numbers))
     shown = stored_mask(head, numbers)
     fates.state[numbers <= head.head] = _COLLECTED
@@ -80,7 +80,7 @@ def fates_of(
 
 
 def history_table(core: Core, address: MailboxAddress, call: ReadHistory) -> tuple[pa.Table, int | None]:
-    """A page of messages as columns in ascending order: beyond `after`, below `before`; and where the next begins."""
+    """A page of messages between `after` and `before` as columns, ascending, and the number from which the next page goes on."""
     size = page_size(call.limit)
     backwards = call.before is not None and call.after is None
     low, high = call.after or 0, call.before if call.before is not None else 2**63 - 1
@@ -94,7 +94,7 @@ def history_table(core: Core, address: MailboxAddress, call: ReadHistory) -> tup
 
 
 def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
-    """The first messages, at most `size`; an answer ends where its data would exceed the bound, but gives at least one."""
+    """The first `size` messages, or fewer if their data would exceed the bound, but at least one."""
     lengths = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
     total = np.cumsum(lengths[::-1] if backwards else lengths)
     fitting = min(size, max(1, int(np.searchsorted(total, limits.HISTORY_BYTES_MAX, side="right"))))
@@ -102,7 +102,7 @@ def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
 
 
 def _page(core: Core, opened: Opened, span: tuple[int, int], found: _Rows, size: int, *, backwards: bool) -> pa.Table:
-    """The first (or, backwards, the last) `size` messages inside the span."""
+    """The first (backwards: the last) `size` messages inside the span."""
     low, high = span
     places = [
         (cabinet, place)
@@ -127,7 +127,7 @@ def _page(core: Core, opened: Opened, span: tuple[int, int], found: _Rows, size:
 
 
 class _Records:
-    """The change records of cabinets, read when first asked for."""
+    """The change records of cabinets, read on first use."""
 
     def __init__(self, core: Core, opened: Opened) -> None:
         self._core = core
@@ -141,7 +141,7 @@ class _Records:
 
 
 class _Rows:
-    """Rows found for a page."""
+    """The rows found for a page."""
 
     def __init__(self, state: State | None, *, without_data: bool) -> None:
         self._without_data = without_data
@@ -156,7 +156,7 @@ class _Rows:
             self._parts.append((cabinet, chunk, fates, rows))
 
     def complete(self, border: int, backwards: bool) -> int:  # noqa: FBT001
-        """How many rows lie before everything not yet read."""
+        """How many rows come before everything that has not been read yet."""
         numbers = self._numbers()
         return int((numbers > border).sum() if backwards else (numbers < border).sum())
 
@@ -182,7 +182,7 @@ class _Rows:
 def _rows_table(
     core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, rows: NDArray[np.int64], *, without_data: bool
 ) -> pa.Table:
-    """Some rows of a chunk; what lies between the first and the last is read along."""
+    """Some rows of a chunk. The rows between the first and the last are read too."""
     first, last = int(rows[0]), int(rows[-1]) + 1
     span = chunk.part(first, last)
     table = chunk_table(core, cabinet, span, fates.take(np.arange(first, last)), without_data=without_data)
@@ -199,7 +199,7 @@ class Located:
     fates: Fates
     head: Head
     erasures: int
-    """How many erasures its partition had seen."""
+    """The number of erasures in the partition at the time."""
 
     @property
     def state(self) -> State:
@@ -211,14 +211,14 @@ def find(core: Core, address: MailboxAddress, message_id: str) -> Message:
 
 
 def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table:
-    """One message as columns of one row."""
+    """One message as a table of one row."""
     with core.pins.reading():
         found = find_row(core, address, message_id)
         return chunk_table(core, found.cabinet, found.chunk, found.fates)
 
 
 def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
-    """The stored message with this id, the latest if there are several, in whatever state; inside `core.pins.reading()`."""
+    """The stored message with this id, in any state; the latest if there are several. Call it inside `core.pins.reading()`."""
     words = np.frombuffer(_id_bytes(message_id), np.uint64).reshape(1, 2)
     hashes = np.array([address.hash], np.uint64)
     memory = core.partitions[address.partition]
@@ -247,7 +247,7 @@ def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
 
 
 def _id_bytes(message_id: str) -> bytes:
-    """The key under which a message is stored, by its id: a UUID, or a text of its sender's."""
+    """The stored form of a message id, which is a UUID or a text of the sender's."""
     if not (is_text(message_id) and is_id(message_id)):
         raise InvalidRequest(
             f"A message id is text of 1 to {limits.ID_CHARACTERS_MAX} characters, not blank, not '.' or '..', without "

@@ -1,7 +1,7 @@
-"""Collecting by number: a connected client says up to where it has everything, and all up to there is dequeued.
+"""Collecting by number: a connected client confirms all messages up to a number, and these are dequeued.
 
-Each commit opens a bundle of what waits up to the number, and dequeues it at once; so batches, origins and the feed
-hear of it as of any other bundle. Where somebody holds a bundle open, nothing is collected.
+Each commit opens a bundle of messages that wait up to the number, and dequeues it at once, so that batches, origins and the
+feed treat it like any other bundle. While another bundle is open, nothing is collected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from restante.model.storage.keys import Cabinet
 
 
 def collect(core: Core, address: MailboxAddress, number: int) -> int:
-    """Dequeue all up to this number; gives how many messages that were."""
+    """Dequeue all messages up to this number; return how many."""
     if not 0 <= number < 2**63:
         raise InvalidRequest(f"sequence_number must be a whole number, 0 or more, not {number}.")
     total = 0
@@ -30,7 +30,7 @@ def collect(core: Core, address: MailboxAddress, number: int) -> int:
 
 
 def _collect_some(core: Core, address: MailboxAddress, number: int) -> int:
-    """One bundle of what waits up to the number; 0 if nothing does."""
+    """Collect one bundle of messages up to the number; return how many, 0 if none waits."""
     now, opened = core.clock(), look_for_mail(core, address)
     cabinets = _collected_so(core, opened)
     _check_none_open(opened, cabinets)

@@ -1,6 +1,6 @@
-"""A recipient's mailbox at one moment: its drawers, its heads, and what waits first in each cabinet.
+"""A recipient's mailbox at one moment: its drawers, its heads, and the first waiting message of each cabinet.
 
-`KeptAside` counts what other subjects keep for it: messages that are accepted, and not in the mailbox yet.
+`KeptAside` counts messages that other subjects keep for it: accepted, but not in the mailbox yet.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A mailbox, looked into."""
+    """A view of a mailbox at one moment."""
 
     address: MailboxAddress
     places: Mailbox
     heads: dict[Cabinet, Head]
     erasures: int
-    """How many erasures the partition had seen: another one makes this view worthless."""
+    """The number of erasures in the partition at the time. If it has changed, the view is invalid."""
     runs: tuple[Run, ...]
 
     def head(self, cabinet: Cabinet) -> Head:
@@ -58,15 +58,15 @@ class Chunk:
         return Chunk(stored, row, records, records["place"].astype(np.int64) + stored.base)
 
     def part(self, first: int, last: int) -> Chunk:
-        """The drawer's rows first to last (exclusive)."""
+        """Rows first to last (exclusive) of the chunk."""
         return Chunk(self.stored, self.row + first, self.records[first:last], self.numbers[first:last])
 
 
 def look(core: Core, address: MailboxAddress) -> Opened:
-    """Look into a mailbox; inside `core.pins.reading()`.
+    """Look into a mailbox. Call it inside `core.pins.reading()`.
 
-    Heads first, then runs: an older head shows a message too many, which the commit of a bundle notices; an older run
-    beside a newer head could show what was erased in between.
+    Heads are read before runs. An older head shows too many messages, which the commit of a bundle notices. Older runs with
+    newer heads could show messages that were erased in between.
     """
     memory = core.partitions[address.partition]
     erasures = memory.counters.erasures
@@ -87,7 +87,7 @@ def mail_heads(heads: Mapping[Cabinet, Head]) -> dict[Cabinet, Head]:
 
 
 def requested(core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]) -> list[Cabinet]:
-    """The cabinets that a peek asks for: those of these origins and groups; all, if none are named."""
+    """The cabinets that a peek asks for: those of these origins and origin groups, or all if none are named."""
     cabinets = opened.cabinets()
     if not origins and not origin_groups:
         return list(cabinets)
@@ -103,7 +103,7 @@ def requested(core: Core, opened: Opened, origins: Collection[str], origin_group
 
 
 def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int, *, after: int = 0) -> int | None:
-    """The first number beyond `after` that waits in a cabinet and has not expired. Reads only drawers that it must."""
+    """The first number above `after` that waits in a cabinet and has not expired. Rows are read only where needed."""
     head = opened.head(cabinet)
     head = msgspec.structs.replace(head, head=max(head.head, after))
     for place in opened.places.get(cabinet, ()):
@@ -132,10 +132,7 @@ def known(core: Core, opened: Opened) -> bool:
 
 
 def chunks(core: Core, places: Sequence[DrawerPlace], *, after: int = 0, last: int = 2**63 - 1) -> Iterator[Chunk]:
-    """The rows of a cabinet, drawer after drawer, from the first drawer that reaches beyond `after` to `last`.
-
-    Drawers that lie side by side are read as one.
-    """
+    """The rows of a cabinet's drawers that reach into the numbers after `after` up to `last`. Adjacent drawers are read as one."""
     wanted = [place for place in places if place.last > after and place.first <= last]
     index = 0
     while index < len(wanted):
@@ -154,10 +151,10 @@ def _continues(begin: DrawerPlace, end: int, place: DrawerPlace) -> bool:
 
 @dataclass(slots=True)
 class KeptAside:
-    """The subjects that keep messages aside."""
+    """The subjects that keep messages aside, registered by their counting functions."""
 
     counters: list[Callable[[MailboxAddress], int]] = field(default_factory=list)
-    """Functions of a mailbox: how many messages a subject keeps aside for it."""
+    """Functions from a mailbox to the number of messages that a subject keeps aside for it."""
 
 
 def count_aside(core: Core, address: MailboxAddress) -> int:

@@ -1,4 +1,4 @@
-"""Messages as they are given out: Arrow columns from stored rows."""
+"""Messages as Arrow columns for answers, made from stored rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROWS_JOINED = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """The states of neighbouring rows: an index into `STATES`, and when they were collected (or `NEVER`)."""
+    """The states of neighbouring rows as indices into `STATES`, and when they were collected (or `NEVER`)."""
 
     state: NDArray[np.int32]
     collected_at: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Fates:
 
 
 def bundle_table(cabinet: Cabinet, pieces: Sequence[SegmentPiece]) -> pa.Table:
-    """The messages of a bundle: not many as one batch; of many, each stretch as it lies, without a copy."""
+    """The messages of a bundle: a few joined into one batch, or many as one batch for each piece, without a copy."""
     rows = sum(len(piece.records) for piece in pieces)
     if not rows:
         return MESSAGE_SCHEMA.empty_table()
@@ -58,13 +58,13 @@ def bundle_table(cabinet: Cabinet, pieces: Sequence[SegmentPiece]) -> pa.Table:
 
 
 def chunk_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, *, without_data: bool = False) -> pa.Table:
-    """Neighbouring rows of one cabinet, with what has become of them."""
+    """Neighbouring rows of one cabinet with their fates."""
     piece = (_without_data if without_data else with_data)(core.store, chunk.stored, chunk.row, chunk.records)
     return _table(cabinet, [piece], fates)
 
 
 def _without_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
-    """The piece of these records as if they had none: it is not read."""
+    """The piece of these records without their data, which is not read."""
     bare = records.copy()
     bare["data_start"] = bare["data_length"] = 0
     bare["flags"] &= ~np.uint8(INLINE)
@@ -123,7 +123,7 @@ def _codes(pieces: Sequence[SegmentPiece], field: str) -> list[NDArray[np.uint32
 
 
 def document_types(chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """The distinct document types, in the order of their first appearance."""
+    """The distinct document types, in order of first appearance."""
     found: dict[str, None] = {}
     for chunk in chunks:
         names = chunk.stored.segment.names.document_types

@@ -1,4 +1,4 @@
-"""The origins of a hub: where content by claim check is asked for, and who is told of dequeued bundles."""
+"""The origins of a hub, which deliver content by claim check and get notices of dequeued bundles."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from restante.ports.content import OriginPort
 
 @dataclass(slots=True)
 class Origins:
-    """The ports of the origins that have one, by the names of the origins."""
+    """The ports of the origins that have one, by name of the origin."""
 
     ports: Mapping[str, OriginPort] = field(default_factory=dict)
     content_seconds: float = limits.CONTENT_SECONDS_MAX
     outbox_waits: threading.Event = field(default_factory=threading.Event)
-    """Set while the outbox may hold bundles whose origins are to be told."""
+    """Set while the outbox may have notices to deliver."""
 
     questions: ContentQuestions = field(default_factory=ContentQuestions)
     calls: int = 0
-    """Calls to origins so far, for content or to tell of a dequeued bundle; and how many failed."""
+    """Calls to origins so far, for content and for notices; `calls_failed` of them have failed."""
     calls_failed: int = 0
 
     def count(self, *, failed: bool) -> None:
-        """Count a call for health, which asks whether there were any, not for the exact number: threads may count at once."""
+        """Count a call for health. Threads may lose counts, which is harmless: health only asks whether there were any."""
         self.calls += 1
         self.calls_failed += failed
 
@@ -36,5 +36,5 @@ class Origins:
 
 
 def claim_check_origins(core: Core) -> frozenset[str]:
-    """The origins whose messages may come without data, because the hub can ask for it."""
+    """The origins whose messages may have no data, because the hub can ask the origin for it."""
     return core.memory(Origins).claim_checks()

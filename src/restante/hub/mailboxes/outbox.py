@@ -1,4 +1,4 @@
-"""The outbox: origins are told of dequeued bundles until they take it, each time under the same request id."""
+"""The outbox: notices of dequeued bundles are sent to their origins until these take them, under the same request id."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NoticeRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 def put_notice(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes, row: BundleRow) -> None:
-    """Remember, in the commit of the dequeue itself, that the origin is to be told, if it wants to know."""
+    """Store a notice for the origin in the commit of the dequeue, if the origin takes notices."""
     port = core.memory(Origins).ports.get(row.origin)
     if port is None or port.dequeued is None:
         return
@@ -57,7 +57,7 @@ def put_notice(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_
 
 
 class Pacing:
-    """Origins that did not take a notice are left alone for a while, twice as long after each failure."""
+    """The pauses of origins that did not take a notice, twice as long after each failure."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -82,7 +82,7 @@ class Pacing:
 
 
 def deliver(core: Core, pacing: Pacing) -> int:
-    """Tell the origins what waits to be told; gives how many notices were taken."""
+    """Send the waiting notices to their origins; return how many were taken."""
     core.memory(Origins).outbox_waits.clear()
     return sum(_deliver_partition(core, pacing, partition.number) for partition in core.partitions)
 
@@ -118,7 +118,7 @@ def _tell(core: Core, partition: int, notice: NoticeRow) -> bool:
                 message_ids=message_ids(core, core.address(row.recipient), row),
             )
         )
-    except Exception as error:  # noqa: BLE001  # whatever the origin's function raises: it is told again later
+    except Exception as error:  # noqa: BLE001  # whatever the origin's function raises, the notice is sent again later
         known = isinstance(error, RestanteError)
         _log.warning(
             "Origin %s did not take a notice (partition %d): %s", row.origin, partition, error if known else repr(error)
@@ -140,7 +140,7 @@ def message_ids(core: Core, address: MailboxAddress, row: BundleRow) -> tuple[st
 
 
 def _ids(core: Core, chunk: Chunk, inside: NDArray[np.bool_]) -> list[str]:
-    """The ids of some rows as their sender knows them; properties are read only where some are texts."""
+    """The ids of some rows as their sender knows them. Properties are read only if some ids are texts."""
     words = ids_of(chunk.records)[inside]
     if not (chunk.records["flags"] & TEXT_ID).any():
         return uuid_texts(words)
@@ -156,7 +156,7 @@ def _deliver_always(core: Core) -> None:
     pacing, waits = Pacing(), core.memory(Origins).outbox_waits
     waits.set()
     while not core.closing.is_set():
-        # While an origin fails, all that waits for it is passed over in each round: then rounds are no more often.
+        # While an origin fails, each round scans all its waiting notices in vain, so rounds must not come more often.
         (core.closing if pacing.failing else waits).wait(_ROUND_SECONDS)
         if not core.closing.is_set():
             guarded(core, partial(deliver, pacing=pacing))

@@ -1,4 +1,4 @@
-"""All cabinets of a partition as columns: their drawers, their heads, and what waits in each."""
+"""`Overview`: all cabinets of a partition as columns, with their drawers and heads, to count what waits in each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Overview:
 
     segments: list[StoredSegment]
     segment: NDArray[np.int64]
-    """The place in `segments` of each drawer's segment."""
+    """The index in `segments` of each drawer's segment."""
     drawer: NDArray[np.int64]
     rank: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Overview:
     published: NDArray[np.int64]
     earliest_expiry: NDArray[np.int64]
     heads: list[tuple[bytes, bytes]]
-    """Key and value, as stored."""
+    """Keys and values, as stored."""
     decoded: list[Head]
     head_rank: NDArray[np.int64]
     ranks: int
@@ -49,14 +49,17 @@ class Overview:
     """Whether each drawer holds actions, which are no mail."""
 
     def of_heads(self, values: list[int]) -> NDArray[np.int64]:
-        """A number of each head, by rank; 0 where there is no head."""
+        """Values given for each head, arranged by rank; 0 for cabinets without a head."""
         by_rank = np.zeros(self.ranks, np.int64)
         by_rank[self.head_rank] = values
         return by_rank
 
 
 def overview(core: Core, partition: Partition) -> Overview:
-    """The drawers of a partition with their heads; call it inside `core.pins.reading()`. Heads are read before runs, as everywhere. Damaged lines of directories are left out."""
+    """The drawers of a partition with their heads, without damaged directory lines. Call it inside `core.pins.reading()`.
+
+    Heads are read before runs, as in `look`.
+    """
     heads = core.store.scan(partition.number, Space.HEAD)
     segments = [stored for run in partition.runs for stored in run.segments]
     counts = [len(stored.segment.drawers) for stored in segments]
@@ -93,7 +96,7 @@ def _actions(kind: Texts) -> NDArray[np.bool_]:
 
 
 def _sound(segments: list[StoredSegment]) -> slice | NDArray[np.bool_]:
-    """The drawers whose lines are not damaged: nearly always all."""
+    """The drawers whose directory lines are not damaged, which are nearly always all."""
     if all(stored.segment.damaged is None for stored in segments):
         return slice(None)
     damaged = [stored.segment.damaged for stored in segments]
@@ -129,14 +132,14 @@ def _joined(stretches: list[DrawerStretch], keys: list[bytes], hash_key: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """How many rows of each drawer lie beyond its cabinet's head, and when the oldest of those was published."""
+    """How many rows of each drawer are beyond its cabinet's head, and when the oldest of them was published."""
 
     count: NDArray[np.int64]
     published: NDArray[np.int64]
 
 
 def beyond_heads(core: Core, partition: Partition, seen: Overview) -> Beyond:
-    """Counted from the directories; only segments with drawers that a head divides are read.
+    """Count rows beyond heads, from the directories. Rows are read only in segments with drawers that a head divides.
 
     A divided drawer that cannot be read counts as empty.
     """
@@ -160,7 +163,7 @@ def _divide(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lines = stored.segment.drawers
     if stored.segment.damaged is not None:
-        # The rows of damaged lines belong to no drawer, so they cannot be searched as one.
+        # Rows of damaged lines belong to no drawer, so the rows cannot be searched as one sorted array.
         return _divide_each(core, stored, drawer, head)
     records = read_records(core.store, stored, 0, stored.segment.rows)
     of_row = np.repeat(np.arange(len(lines)), lines["count"])
@@ -175,7 +178,7 @@ def _divide(
 def _divide_each(
     core: Core, stored: StoredSegment, drawer: NDArray[np.int64], head: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Divide the rows drawer by drawer, where a segment cannot be read whole."""
+    """Count drawer by drawer, when the segment cannot be read whole."""
     count, published = np.zeros(len(drawer), np.int64), np.full(len(drawer), NEVER, np.int64)
     for index, line in enumerate(stored.segment.drawers[drawer]):
         row = int(line["row"])

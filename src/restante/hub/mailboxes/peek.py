@@ -1,8 +1,8 @@
-"""Peek: the open bundle again, or the next one.
+"""Peek: gives the open bundle again, or opens the next one.
 
-The bundle is decided on a view of the mailbox, outside the committer's thread, and committed only if the mailbox's
-heads are still those of the view; otherwise it is decided again. So two concurrent peeks give one bundle, and reading
-thousands of rows holds nobody up.
+The bundle is chosen on a view of the mailbox, outside the committer's thread, and committed only if the mailbox's heads are
+still those of the view; otherwise it is chosen again. So two concurrent peeks give one bundle, and reading thousands of rows
+does not hold up commits.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from restante.model.storage.piece import SegmentPiece
 
 DEFAULT_FORMAT = "json"
 _FEW_ROWS_MAX = 64
-"""Up to so many messages of a bundle are letters: a column costs the same for one row as for a hundred."""
+"""Up to this many messages of a bundle are read as letters, because columns cost the same for one row as for a hundred."""
 _FEW_BYTES_MAX = 64 * limits.KIB
 
 
 @dataclass(frozen=True, slots=True)
 class PeekWish:
-    """The options of a peek, checked."""
+    """The checked options of a peek."""
 
     origins: Collection[str] = ()
     origin_groups: Collection[str] = ()
@@ -65,7 +65,7 @@ class PeekWish:
     format: str | None = None
     bounds: Bounds = field(default_factory=Bounds)
     by: str = ""
-    """The token of the caller; empty: the hub asks for none."""
+    """The name of the caller's token; empty if the hub requires none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _are_few(pieces: Sequence[SegmentPiece]) -> bool:
 
 
 def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
-    """The options of a call, checked."""
+    """Check the options of a call."""
     check_filters("origin", call.origins)
     check_filters("format", () if call.format is None else (call.format,))
     for name, value in (("max_messages", call.max_messages), ("max_weight", call.max_weight)):
@@ -112,10 +112,10 @@ def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
 
 
 def peek(core: Core, address: MailboxAddress, asked: PeekWish, *, wait: float = 0) -> OpenedBundle | Reason:
-    """The bundle, or why there is none; with `wait`, the bundle as soon as there is one.
+    """The bundle, or the reason why there is none. With `wait`, wait up to that many seconds for a bundle.
 
-    It looks once, and once more after each commit that concerns the recipient. It listens before it looks, so a commit in
-    between is not missed, and when the time is up the last look is the answer.
+    It looks again after each commit that concerns the recipient. It listens before it looks, so no commit is missed in
+    between. When the time is up, the last look is the answer.
     """
     if wait <= 0:
         return peek_now(core, address, asked)
@@ -154,7 +154,7 @@ def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBu
 
 
 def empty_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) -> Reason:
-    """Why these cabinets have nothing to give, none of which has an open bundle or is free and has mail."""
+    """Why a peek of these cabinets is empty, given that none has an open bundle, and none that is free has mail."""
     if any(first_number(core, opened, cabinet, now) is not None for cabinet in cabinets):
         return Reason.BUNDLE_OPEN_IN_GROUP
     if count_aside(core, opened.address):
@@ -163,7 +163,7 @@ def empty_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now:
 
 
 def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: PeekWish) -> OpenedBundle | None:
-    """The open bundle of these cabinets with the smallest number, if there is one."""
+    """The open bundle of these cabinets, the one with the smallest number if there are several; else None."""
     marks = {cabinet: mark for cabinet in cabinets if (mark := opened.head(cabinet).open) is not None}
     if not marks:
         return None
@@ -208,7 +208,7 @@ def free_cabinets(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> 
 
 
 def choose(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) -> tuple[Cabinet, int] | None:
-    """The cabinet whose first waiting number is smallest, and that number."""
+    """The cabinet with the smallest first waiting number, and that number."""
     firsts = [(number, c) for c in cabinets if (number := first_number(core, opened, c, now)) is not None]
     if not firsts:
         return None
@@ -217,7 +217,7 @@ def choose(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) 
 
 
 def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: int) -> int:
-    """Where strict order ends a bundle: at the first message that waits, after its own first, in another cabinet."""
+    """The number at which strict order ends a bundle: the first after its own first that waits in another cabinet."""
     group = core.settings.group_of(cabinet.origin)
     if not core.settings.strict_order(group):
         return 2**63 - 1
@@ -227,7 +227,7 @@ def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: in
 
 
 def fill(core: Core, places: Sequence[DrawerPlace], filling: Filling) -> list[Chunk]:
-    """Fill the bundle; gives what was read on the way."""
+    """Fill the bundle; return the chunks that were read."""
     read = []
     for chunk in chunks(core, places, after=filling.head.head):
         filling.add(chunk.numbers, chunk.records)
@@ -246,7 +246,7 @@ def open_planned(
     bundle_id: bytes,
     asked: PeekWish,
 ) -> BundleRow:
-    """Commit the bundle, if the mailbox is as it was looked into."""
+    """Open the bundle in a draft. Raises `Stale` if the mailbox has changed since the view."""
     address = opened.address
     _check_fresh(draft, opened)
     head = filling.head
@@ -289,7 +289,7 @@ def _check_fresh(draft: RequestDraft, opened: Opened) -> None:
 
 
 def _trimmed(read: Sequence[Chunk], row: BundleRow) -> list[Chunk]:
-    """The neighbouring rows of a bundle: from its first number to its last, without those left out."""
+    """The rows of a bundle: from its first number to its last, without those left out."""
     kept = []
     for chunk in read:
         numbers = chunk.numbers
@@ -303,6 +303,6 @@ def _trimmed(read: Sequence[Chunk], row: BundleRow) -> list[Chunk]:
 
 
 def _runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Stretches of true."""
+    """The stretches of True, as first and last (exclusive)."""
     edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))

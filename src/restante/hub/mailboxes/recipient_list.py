@@ -1,6 +1,6 @@
-"""The recipients with waiting messages, by how many or by how old.
+"""The recipients with waiting messages, ordered by their number or by their age.
 
-The mailboxes in which the hub checks itself are not among them, and no count has their messages.
+The mailboxes of the hub's own health checks are not listed, and no count includes their messages.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PREFIX = "restante.health."
 
 
 class HealthMail:
-    """The partitions in which a check message waits now. Changed in the commits that store it and settle it."""
+    """The partitions in which a message of a health check waits now. The commits that store and settle it update this."""
 
     def __init__(self) -> None:
         self._waiting: frozenset[int] = frozenset()
         self.forget_at = 0
-        """When checks that are past their time are next forgotten, by the hub's clock."""
+        """When overdue checks are next forgotten, by the hub's clock."""
 
     def add(self, partition: int) -> None:
         self._waiting |= {partition}
@@ -49,18 +49,18 @@ class HealthMail:
 
 
 def health_mailboxes(recipients: Column) -> NDArray[np.bool_]:
-    """Which of these recipients are such mailboxes."""
+    """Which of these recipients are mailboxes of health checks."""
     found: NDArray[np.bool_] = numbers_of(pc.starts_with(recipients, PREFIX))
     return found
 
 
 AGE_MAX = 5_000_000
-"""A listing is at most this old, in microseconds."""
+"""The greatest age of a listing, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Recipients with waiting messages as columns."""
+    """The recipients with waiting messages, as columns."""
 
     as_of: int
     recipient: pa.StringArray
@@ -70,7 +70,7 @@ class Listing:
 
 
 class Listings:
-    """The last listing, made anew when it is asked for and too old."""
+    """The last listing, renewed on demand when it is too old."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -113,7 +113,7 @@ class Listings:
 
 
 def _fitting(names: pa.StringArray, search: str) -> NDArray[np.bool_]:
-    """Which names have this text in them."""
+    """Which names contain this text."""
     check_filter("search", search)
     fits: NDArray[np.bool_] = pc.match_substring(names, search, ignore_case=True).to_numpy(zero_copy_only=False)
     return fits
@@ -128,7 +128,7 @@ def _parse_token(after: str | None) -> int:
 
 
 def _ordered(listing: Listing, order: Order) -> NDArray[np.int64]:
-    """Most waiting first, or oldest first; ties by the recipient's name."""
+    """The order of rows: most waiting first, or oldest first; ties by the recipient's name."""
     name = pc.rank(listing.recipient, tiebreaker="dense").to_numpy() if len(listing.waiting) else np.zeros(0, np.int64)
     key = -listing.waiting if order == "waiting" else listing.oldest
     return np.lexsort([name, key])
@@ -165,7 +165,7 @@ def _list_partition(
         try:
             _count_exactly(core, dictionary[index].as_py(), index, waiting, oldest, now)
         except DataDamaged as error:
-            # What can be counted without reading is still listed.
+            # Recipients that can be counted without reading are still listed.
             tell_once(partition, f"The listing of some recipients of partition {partition.number}", error)
     waiting[health_mailboxes(dictionary)] = 0
     rows = np.flatnonzero(waiting)
@@ -176,7 +176,7 @@ def _list_partition(
 def _exceptions(
     expiring: NDArray[np.bool_], rank: NDArray[np.int64], head_rank: NDArray[np.int64], apart: list[bool]
 ) -> NDArray[np.bool_]:
-    """Drawers of cabinets that must be counted message by message: something expired, or was settled apart."""
+    """The drawers of cabinets that must be counted message by message, because some expired or are settled apart."""
     odd = np.zeros(int(rank.max(initial=-1)) + 1 + len(head_rank), np.bool_)
     odd[rank[expiring]] = True
     odd[head_rank[np.array(apart, np.bool_)]] = True
@@ -186,7 +186,7 @@ def _exceptions(
 def _count_exactly(
     core: Core, recipient: str, index: int, waiting: NDArray[np.int64], oldest: NDArray[np.int64], now: int
 ) -> None:
-    """The whole mailbox, cabinet by cabinet."""
+    """Count a whole mailbox, cabinet by cabinet."""
     opened = look_for_mail(core, core.locate(recipient))
     found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
     waiting[index] = sum(entry.messages for entry in found)

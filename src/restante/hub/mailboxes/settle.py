@@ -1,4 +1,4 @@
-"""Settling messages out of turn: the change record, the note beside the head, and what batches count."""
+"""Settling messages out of turn: writes the change record, the entry in the head's `apart`, and the counts of batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart
 from restante.model.storage.keys import Cabinet
 
 Part = tuple[Numbers, NDArray[np.bool_]]
-"""Neighbouring numbers of a cabinet, and which of them are to be settled."""
+"""Neighbouring numbers of a cabinet, and a mask of those to be settled."""
 
 _APART = {
     ChangeKind.EXPIRED: Apart.EXPIRED,
@@ -36,9 +36,9 @@ def settle(
     at: int,
     part: Part,
 ) -> Head:
-    """Settle the chosen ones of a cabinet's neighbouring numbers; gives the head to be put.
+    """Settle the chosen of a cabinet's neighbouring numbers; return the new head, which the caller puts.
 
-    Neighbours that are apart for the same reason share one range, so the list stays short however often this happens.
+    Neighbours that are apart for the same reason share one range, so that the list stays short.
     """
     numbers, chosen = part
     before = apart_of(head, numbers)

@@ -1,4 +1,4 @@
-"""Publishing under a batch: whether it takes more, which new messages are its items, and what it has duplicates of."""
+"""Publishing under a batch: check that the batch takes more, bind new messages as its items, and count duplicates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_h
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 
 _HEADS_ONE_BY_ONE_MAX = 4_096
-"""The number of messages beyond which all heads of their partition are read at once."""
+"""With more messages than this, all heads of their partition are read at once."""
 
 
 class OpenBatches:
@@ -38,7 +38,7 @@ class OpenBatches:
         self._rows: dict[bytes, BatchRow | None] = {}
 
     def check(self, batch: bytes, request: PublishRequest) -> None:
-        """`BatchUnknown` or `BatchSealed`, if it takes no more from the caller."""
+        """Raise `BatchUnknown` or `BatchSealed` if the batch takes no more from the caller."""
         caller = request.caller
         if self._core.shard is not None:
             check_parts(self._draft, _partitions_of(self._core, request), batch, caller)
@@ -48,7 +48,7 @@ class OpenBatches:
         check_open(self._rows[batch], batch, caller)
 
     def refuse(self, request: PublishRequest) -> bool:
-        """Whether a publish is refused because of its batch; then it has its error."""
+        """Set the request's error if its batch takes no more; return whether it was refused."""
         if request.batch is None:
             return False
         try:
@@ -60,7 +60,7 @@ class OpenBatches:
 
 
 def _partitions_of(core: Core, request: PublishRequest) -> set[int]:
-    """Where the messages of a publish go. What is no message is refused later."""
+    """The partitions of a publish's recipients. Invalid messages are skipped here, and refused later."""
     if request.unit is not None:
         return set(np.unique(request.unit.arrivals.partition).tolist())
     sent = request.letters if request.letters is not None else request.messages
@@ -69,7 +69,7 @@ def _partitions_of(core: Core, request: PublishRequest) -> set[int]:
 
 
 def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishRequest]) -> None:
-    """Bind to their batches what these publishes of a commit have newly stored, and count it."""
+    """Bind the new messages of these publishes to their batches, and count them."""
     found = [
         (receipt.partition, BoundStretch(receipt.first_sequence_number, receipt.last_sequence_number, request.batch))
         for request in publishes
@@ -82,7 +82,7 @@ def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishReque
 
 
 def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: Sequence[BoundStretch]) -> None:
-    """Newly stored messages are items of batches, and counted."""
+    """Bind stretches of new messages to batches as items, and count them."""
     known = binding(core, draft, partition)
     items, added = known.items, dict[bytes, int]()
     for stretch in _joined(stretches):
@@ -100,7 +100,7 @@ def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: S
 
 
 def _joined(stretches: Sequence[BoundStretch]) -> list[BoundStretch]:
-    """Stretches, with neighbours of one batch joined."""
+    """The stretches, with adjacent ones of the same batch joined."""
     joined = list(stretches[:1])
     for stretch in stretches[1:]:
         before = joined[-1]
@@ -112,9 +112,9 @@ def _joined(stretches: Sequence[BoundStretch]) -> list[BoundStretch]:
 
 
 def _extends(core: Core, partition: int, latest: BoundStretch, stretch: BoundStretch) -> bool:
-    """Whether a stretch goes on where the latest one ends: no message that is still stored lies between them.
+    """Whether a stretch may extend the latest one of its batch: no stored message may lie between them.
 
-    All messages stored before this commit are in runs; and this one has numbered none before its first.
+    Messages of earlier commits are all in `runs`, and the stretch must be the first that this commit numbers.
     """
     memory = core.partitions[partition]
     stored = memory.runs[-1].row.last if memory.runs else 0
@@ -124,7 +124,7 @@ def _extends(core: Core, partition: int, latest: BoundStretch, stretch: BoundStr
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Rows of arrivals that are duplicates, and the numbers of the stored messages that they are duplicates of."""
+    """Rows of arrivals that are duplicates, and the numbers of the stored messages that they repeat."""
 
     arrivals: Arrivals
     rows: NDArray[np.int64]
@@ -132,7 +132,7 @@ class Duplicates:
 
 
 def bind_duplicates(core: Core, draft: RequestDraft, batch: bytes, duplicates: Duplicates) -> None:
-    """Count the duplicates of a publish, and remember which of the messages that they repeat still wait."""
+    """Count the duplicates of a publish, and bind the stored messages that they repeat and that still wait."""
     partition = duplicates.arrivals.partition[duplicates.rows]
     order = np.argsort(partition, kind="stable")
     begins = np.flatnonzero(np.diff(partition[order], prepend=-1))
@@ -168,7 +168,7 @@ def _bind_duplicates(core: Core, draft: RequestDraft, partition: int, batch: byt
 
 
 def _stretches(numbers: Numbers, batch: bytes) -> list[BoundStretch]:
-    """Ascending numbers as stretches."""
+    """Group ascending numbers into stretches of a batch."""
     if not len(numbers):
         return []
     span = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
@@ -177,7 +177,7 @@ def _stretches(numbers: Numbers, batch: bytes) -> list[BoundStretch]:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A cabinet that has a head, and the places of its messages among those asked for, in ascending order."""
+    """A cabinet that has a head, and the ascending places of its messages in `rows`."""
 
     recipient_hash: int
     cabinet: Cabinet
@@ -186,7 +186,7 @@ class _Drawn:
 
 
 def _drawn(draft: RequestDraft, partition: int, arrivals: Arrivals, rows: NDArray[np.int64]) -> list[_Drawn]:
-    """The cabinets of these rows that have a head: of the others everything waits."""
+    """The cabinets of these rows that have a head. Without a head, all messages of a cabinet wait."""
     columns = arrivals.columns
     recipient, origin, kind = columns.recipient, columns.origin, columns.kind
     heads = _heads(draft, partition, len(rows))
@@ -210,20 +210,20 @@ def _drawn(draft: RequestDraft, partition: int, arrivals: Arrivals, rows: NDArra
 
 
 def _heads(draft: RequestDraft, partition: int, messages: int) -> dict[bytes, bytes] | None:
-    """All heads of a partition, if that is less work than to ask for each."""
+    """All heads of a partition, if that is less work than reading each head; else None."""
     if messages <= _HEADS_ONE_BY_ONE_MAX:
         return None
     return dict(draft.scan_prefix(partition, Space.HEAD, b""))
 
 
 def _with_heads(arrivals: Arrivals, rows: NDArray[np.int64], heads: Iterable[bytes]) -> NDArray[np.int64]:
-    """The places of those rows whose recipients have a head."""
+    """The places of the rows whose recipients have a head."""
     known = np.array([key_number(key) for key in heads], np.uint64)
     return np.flatnonzero(np.isin(arrivals.recipient_hash[arrivals.columns.recipient.codes[rows]], known))
 
 
 def _add_to_bundle(draft: RequestDraft, partition: int, drawn: _Drawn, batch: bytes, messages: int) -> None:
-    """An open bundle has so many messages more that the batch has duplicates of: its dequeue has to tell it."""
+    """Add `messages` to the duplicates of the batch that are in the open bundle: its dequeue must count them as collected."""
     mark = drawn.head.open
     assert mark is not None
     key = bundle_key(drawn.recipient_hash, drawn.cabinet.recipient, mark.bundle_id)

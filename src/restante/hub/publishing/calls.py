@@ -1,4 +1,4 @@
-"""The calls about publishing and producers, carried out."""
+"""The functions that carry out the calls about publishing and producers."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
 
 
 def enlisted_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:
-    """A publish, to be submitted in the thread of its caller: before the first message of a batch, its home is asked."""
+    """A publish request, made in the caller's thread: if the batch is new to this shard, its home is asked first."""
     if core.shard is not None and call.batch is not None:
         enlist_if_new(core, parse_uuid(call.batch, "batch"))
     return publish_request(core, call, caller)
 
 
 def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:
-    """A publish, to be submitted. Many messages are checked here, in the caller's thread; few with their commit.
+    """A publish request. Many messages are checked here, in the caller's thread; few are checked in their commit.
 
-    Delayed messages are checked here however few they are: they are kept aside, and not published now.
+    Delayed messages are always checked here, because they are set aside and not published now.
     """
     check_partition(core, call.partition)
     if call.source is not None:
@@ -90,7 +90,7 @@ def plain_request(
     partition: int | None = None,
     numbers: ProducerNumbers | None = None,
 ) -> CommitRequest[Receipt]:
-    """A publish of few messages that were found to be plainly right, to be submitted; `read` gives them as they were sent."""
+    """A publish request for a few valid, simple messages. `read` gives them as `Message`s, if they are needed."""
     line = None
     if partition is not None:
         check_partition(core, partition)
@@ -100,7 +100,7 @@ def plain_request(
 
 
 def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> CommitRequest[Receipt]:
-    """A publish by source position: as columns, however few they are."""
+    """A publish by source position. Its messages become columns even if they are few."""
     if call.producer is not None:
         raise InvalidRequest("A publish is numbered by its producer, or has a source; not both.")
     sent = _each_for_one(call.sent)
@@ -114,14 +114,14 @@ def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> C
 
 
 def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
-    """Messages without broadcasts: each of their messages has one recipient."""
+    """The same messages with each broadcast spread into one message for each recipient."""
     if isinstance(sent, Many) and isinstance(sent.content, Sequence) and has_broadcast(sent.content):
         return few_or_many(spread(sent.content))
     return sent
 
 
 def any_special(messages: Sequence[object]) -> bool:
-    """Whether any of these messages says when it is to be seen, or where it comes from: then all are looked at apart."""
+    """Whether any of these messages has a `visible_at` or a source position, so that all must become columns."""
     return any(
         isinstance(message, Message) and (message.visible_at is not None or message.source_position is not None)
         for message in messages
@@ -135,7 +135,7 @@ def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> Comm
 
 
 def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> Line:
-    """The line in which the numbers of a producer count."""
+    """The line of a producer group, in which its numbers are judged."""
     check_numbers(numbers)
     if partition is None:
         raise InvalidRequest("Numbers count in one partition: name it.")
@@ -165,7 +165,7 @@ def list_producers(core: Core, call: ListProducers, caller: Grant) -> ProducerPa
 
 
 def judge_messages(core: Core, call: JudgeMessages, caller: Grant) -> tuple[Fault, ...]:
-    """The conflicts of messages with what is stored in this shard, and among themselves."""
+    """The conflicts of messages with those stored in this shard, and among themselves."""
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     found = in_conflict(core, sent_columns(core, call.sent, caller))

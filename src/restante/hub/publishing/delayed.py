@@ -1,8 +1,8 @@
-"""Delayed messages: taken in and kept aside, found, taken back, and published when they are due.
+"""Delayed messages are set aside, can be found and taken back, and are published when they are due.
 
-A row is put and deleted in the hub's own commits, and what is due is published in the very commit that deletes its rows: so
-a crash finds a message aside, or published, and never both or neither. When it is published it is judged like any other, by
-recipient and id; should another one have come first all the same, as a consignment may, the delayed one is dropped.
+Publishing a due message and deleting its rows is one commit, so after a crash a message is either set aside or published,
+never both or neither. On publishing, a message is judged like any other, by recipient and id. If another message with the
+same id was stored meanwhile, as a consignment may do, the delayed one is dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 def delay_request(core: Core, columns: MessageColumns, partition: int | None) -> Planned[Receipt]:
-    """A send of which some messages are to be seen later: all of it is kept aside, what is due now for a moment."""
+    """A send that has delayed messages. All of it is set aside; messages due already are published at once."""
     faults = size_faults(columns)
     if faults:
         raise whole_refusal(core, columns, faults, partition)
@@ -67,7 +67,7 @@ def delay_request(core: Core, columns: MessageColumns, partition: int | None) ->
 
 
 def refuse_combined(what: str) -> InvalidRequest:
-    """Refuse what a delayed message cannot be, in plain words."""
+    """The error for a delayed message combined with a feature that excludes delays."""
     return InvalidRequest(
         f"A message with visible_at cannot be combined with {what}: send it for itself, without {what}.",
         field="visible_at",
@@ -96,7 +96,7 @@ def _refuse(judged: Judged) -> None:
 
 
 def _put(draft: RequestDraft, arrivals: Arrivals, row: DelayedRow, index: int) -> tuple[int, DueKey] | None:
-    """Put a message aside; None if it is there already. `MessageConflict` if another one has its id."""
+    """Set a message aside; None if it already was. Raises `MessageConflict` if its id is taken by another one."""
     partition = int(arrivals.partition[index])
     recipient_hash = int(arrivals.recipient_hash[arrivals.columns.recipient.codes[index]])
     key = delayed_key(recipient_hash, row.recipient, row.id)
@@ -128,7 +128,7 @@ def take_back(core: Core, address: MailboxAddress, message_id: str) -> bool:
 
 
 def plan_take_back(core: Core, address: MailboxAddress, message_id: str, draft: RequestDraft) -> bool:
-    """Take a delayed message back in a commit that may have put it aside just before."""
+    """Take a delayed message back. An earlier request of the same commit may have set it aside."""
     key = delayed_key(address.hash, address.recipient, id_bytes(message_id))
     value = draft.get(address.partition, Space.DELAYED, key)
     if value is None:
@@ -138,7 +138,7 @@ def plan_take_back(core: Core, address: MailboxAddress, message_id: str, draft: 
 
 
 def take_back_all(core: Core, address: MailboxAddress) -> int:
-    """Delete all that is delayed for a recipient; gives how many."""
+    """Delete all delayed messages of a recipient; return how many."""
 
     def plan(draft: RequestDraft) -> int:
         found = draft.scan_prefix(address.partition, Space.DELAYED, number_key(address.hash))
@@ -160,11 +160,11 @@ def _delete(core: Core, draft: RequestDraft, partition: int, due: DueKey) -> Non
     draft.applies.append(lambda: core.memory(DelayedMemory).remove([(partition, due)]))
 
 
-# Publishing what is due.
+# Publishing due messages.
 
 
 def publish_due(core: Core) -> int:
-    """Publish what is due now, as much of it as goes into one commit; gives how many messages were dealt with."""
+    """Publish the messages due now, as many as fit into one commit; return how many were handled."""
     memory = core.memory(DelayedMemory)
     due = memory.take_due(core.clock(), limits.DELAYED_AT_ONCE_MAX)
     if not due:
@@ -186,12 +186,12 @@ def _publish_one(core: Core, one: tuple[int, DueKey]) -> None:
     try:
         _publish(core, [one])
     except FaultyMessages as error:
-        # Another message has come under the same id, as a consignment may, or it was erased for good.
+        # Another message has the same id, as a consignment can bring about, or the id was erased for good.
         _log.warning("A delayed message of partition %d is dropped: %s", partition, error)
         core.commit(lambda draft: _delete(core, draft, partition, due))
     except Stale:
         core.memory(DelayedMemory).put_back([one], core.clock())
-    except Exception as error:  # noqa: BLE001  # a defect in one must not hold up the others
+    except Exception as error:  # noqa: BLE001  # one faulty message must not hold up the others
         _log.warning("A delayed message of partition %d is tried again later: %s", partition, error)
         core.memory(DelayedMemory).put_back([one], core.clock() + _RETRY)
 
@@ -207,7 +207,7 @@ def _publish(core: Core, due: Sequence[tuple[int, DueKey]]) -> None:
 
 
 class _Beside:
-    """The changes beside the publish, in its commit: the rows of its messages are deleted, if all of them are still there."""
+    """Deletes the rows of the published messages in the commit of the publish, if all of them are still there."""
 
     def __init__(self, core: Core, places: Sequence[tuple[int, DueKey]]) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""The memory of delayed messages: when each is due, and by which fingerprint it is known."""
+"""The memory of delayed messages: when each is due, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from restante.model.storage.changes import Space
 from restante.ports.store import StoreReader
 
 Place = tuple[int, DueKey]
-"""A partition, and the key by time of a message in it."""
+"""A partition, and the `DueKey` of a message in it."""
 K = TypeVar("K")
 _HEAP_SPARE = 1_000
-"""The number of entries of messages that are gone which are left in the heap without a look."""
+"""The number of stale entries that the heap may always have. With more, it is rebuilt once most of it is stale."""
 
 
 class DelayedMemory:
-    """Changed after commits, by the committer's thread; the background reads what is due."""
+    """The delayed messages of a hub. The committer's thread changes them after commits; a background thread takes due ones."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._heap: list[tuple[int, int, DueKey]] = []
         self._known: dict[tuple[int, bytes], DueKey] = {}
         self._fingerprints: dict[int, int] = {}
-        """How many delayed messages have each."""
+        """How many delayed messages have each fingerprint."""
         self._mailboxes: dict[bytes, int] = {}
-        """How many delayed messages each recipient has, actions left out, by `mailbox_part` of their keys."""
+        """How many delayed messages each recipient has, not counting actions, by `mailbox_part` of their keys."""
         self._woken = False
 
     @property
@@ -41,11 +41,11 @@ class DelayedMemory:
         return len(self._known)
 
     def knows_any(self, fingerprints: Iterable[int]) -> bool:
-        """Whether a delayed message may be one of these."""
+        """Whether a delayed message has one of these fingerprints."""
         return bool(self._fingerprints) and any(one in self._fingerprints for one in fingerprints)
 
     def count_for(self, address: MailboxAddress) -> int:
-        """How many messages are delayed for a recipient; actions are no mail."""
+        """How many messages are delayed for a recipient, not counting actions, which are no mail."""
         return self._mailboxes.get(mailbox_part(delayed_key(address.hash, address.recipient, bytes(16))), 0)
 
     def add(self, places: Sequence[Place]) -> None:
@@ -59,12 +59,12 @@ class DelayedMemory:
             self._changed.notify_all()
 
     def remove(self, places: Sequence[Place]) -> None:
-        """Remove delayed messages. They stay in the heap, and are passed over, until their time comes or most of the heap is gone."""
+        """Remove delayed messages. Their heap entries stay, and are skipped, until they are due or the heap is rebuilt."""
         with self._changed:
             for partition, due in places:
                 known = self._known.get((partition, due.key))
                 if known is None or known.encoded() != due.encoded():
-                    continue  # Gone already, or sent again with another time since.
+                    continue  # Removed already, or sent again since with another time.
                 del self._known[partition, due.key]
                 _count(self._fingerprints, due.fingerprint, -1)
                 if not known.is_action:
@@ -74,7 +74,7 @@ class DelayedMemory:
                 heapq.heapify(self._heap)
 
     def take_due(self, now: int, at_most: int) -> list[Place]:
-        """The messages that are due, the earliest first. They stay known until they are removed; those not published are put back."""
+        """Take due messages, earliest first. They stay known until `remove`; those not published must be `put_back`."""
         found: list[Place] = []
         with self._changed:
             while self._heap and self._heap[0][0] <= now and len(found) < at_most:
@@ -84,13 +84,13 @@ class DelayedMemory:
         return found
 
     def put_back(self, places: Sequence[Place], until: int) -> None:
-        """Put entries back, to be taken again if they are still known then."""
+        """Put entries back, to be taken again at `until` if they are still known then."""
         with self._changed:
             for partition, due in places:
                 heapq.heappush(self._heap, (until, partition, due))
 
     def wait(self, clock: Callable[[], int]) -> None:
-        """Wait until something is due, as far as is known now, or the hub is closing."""
+        """Wait until the earliest known message is due, messages are added, or the hub closes. May return early."""
         with self._changed:
             if self._woken:
                 return
@@ -107,14 +107,14 @@ class DelayedMemory:
 
 
 def _count(counts: dict[K, int], key: K, by: int) -> None:
-    """Count up or down; what comes to 0 is forgotten."""
+    """Change a count, and remove it when it reaches 0."""
     counts[key] = counts.get(key, 0) + by
     if not counts[key]:
         del counts[key]
 
 
 def load_delayed(store: StoreReader, owned: range) -> DelayedMemory:
-    """The memory of a store that was just opened."""
+    """Load the delayed messages of a store that was just opened."""
     memory = DelayedMemory()
     for partition in owned:
         memory.add([(partition, DueKey.of(key, value)) for key, value in store.scan(partition, Space.DELAYED_DUE)])

@@ -1,4 +1,4 @@
-"""Messages that a round holds: nobody can say yet whether they are stored, so who sends one of them again has to wait."""
+"""Messages held by a round: until the round ends it is open whether they are stored, so repeated sends of them wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Held = dict[bytes, Hashes]
 
 
 class HeldMessages(Unavailable):
-    """A message is held by a round; it is not judged before that has come to its end."""
+    """A message is held by a round. It can be judged only when the round has ended."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Holds:
             self.by_partition.pop(partition, None)
 
     def met(self, partition: int, fingerprints: Hashes, *, but: bytes = b"") -> NDArray[np.bool_]:
-        """Which of these fingerprints are held, but by one consignment."""
+        """Which of these fingerprints are held by a consignment other than `but`."""
         found = np.zeros(len(fingerprints), np.bool_)
         for consignment, held in self.by_partition.get(partition, {}).items():
             if consignment != but:
@@ -48,7 +48,7 @@ class Holds:
 
 
 class HeldSoFar(Note):
-    """The fingerprints that the drafts of a commit will hold, of which memory does not know yet."""
+    """The fingerprints that drafts of the current commit will hold, which `Holds` does not have yet."""
 
     def __init__(self) -> None:
         self.held: list[tuple[int, bytes, Hashes]] = []
@@ -57,11 +57,11 @@ class HeldSoFar(Note):
         self.held += later.held
 
     def apply(self) -> None:
-        """The plan's own functions bring `Holds` up to it."""
+        """Nothing: the functions in `draft.applies` update `Holds`."""
 
 
 def is_held_before(draft: RequestDraft, partition: int, fingerprints: Hashes, *, but: bytes) -> bool:
-    """Whether an earlier draft of this commit holds one of these already."""
+    """Whether this commit already holds one of these fingerprints, for a consignment other than `but`."""
     return any(
         bool(np.isin(fingerprints, held).any())
         for note in draft.noted(HeldSoFar)

@@ -1,7 +1,16 @@
-"""The verdict on each arriving message: new, a duplicate, a conflict, erased, or damaged.
+"""`judge` gives each arriving message its verdict: new, a duplicate, a conflict, erased, or damaged.
 
-An arrival is compared first with what the partition stores (`_judge_stored`), then with the other arrivals of the same
-commit (`_judge_twins`). Fingerprints only narrow the search: recipient, id and content decide.
+A message is identified by recipient and id. Judging has two steps, in this order:
+
+1. `_judge_stored` compares arrivals with the messages that their partition stores. `find` gives the numbers of messages
+   with the same fingerprint, `locate` their rows, and `_compare` decides. Fingerprints only narrow the search, because
+   they collide: recipient, id and content decide.
+2. `_judge_twins` compares the arrivals that are still new with each other, request by request in the order of the commit.
+   The messages of a refused request are not stored, so later requests must not become duplicates of them.
+
+What must stay true: each identity is stored at most once, and a verdict is that of the state at the commit. A large send
+is judged ahead of its commit, in its caller's thread; so `Judged` remembers the counters it saw (`Seen`), and the commit
+uses the verdict only if `holds` finds nothing that could change it.
 """
 
 from __future__ import annotations
@@ -44,18 +53,18 @@ class Verdict(IntEnum):
     CONFLICT = 2
     ERASED = 3
     DAMAGED = 4
-    """The stored message with its fingerprint cannot be read, so the two cannot be compared."""
+    """The stored message with the same fingerprint cannot be read, so the two cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The state of a partition when arrivals were judged against it."""
+    """The counters of a partition when arrivals were judged against it."""
 
     counters: PartitionRow
 
     @staticmethod
     def of(partition: Partition) -> Seen:
-        """Before `fingerprints` are read: a message whose number is above the counters was stored later."""
+        """Call this before reading `fingerprints`: then every message that they lack has a number above `visible`."""
         return Seen(partition.counters)
 
     @property
@@ -63,27 +72,27 @@ class Seen:
         return self.counters.visible
 
     def has_lost(self, counters: PartitionRow) -> bool:
-        """Whether the partition has forgotten or erased messages meanwhile."""
+        """Whether the partition has forgotten or erased messages since."""
         return (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Arrivals with the verdict on each, and what it rests on."""
+    """Arrivals with the verdict on each, and the state that they were judged on."""
 
     arrivals: Arrivals
     grouped: Grouped
     verdict: NDArray[np.int8]
     original: RowNumbers
-    """For each duplicate, the number of the stored message that it repeats; -1 - its row, if that message is an arrival too."""
+    """For each duplicate, the number of the stored message that it repeats; if it repeats an arrival, -1 - row of that one."""
     seen: dict[int, Seen]
 
 
 def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask, grouped: Grouped | None = None) -> Judged:
-    """Judge each arrival; request i has rows start[i] to start[i + 1], and requests are judged in order.
+    """Judge each arrival. Request i has rows start[i] to start[i + 1]; requests are judged in order.
 
-    A request with a conflict, an erased message or a damaged twin is refused whole, so later requests are not compared
-    with its messages. `accepted` is False for every row of a request that was refused before. They may be `grouped` already.
+    A request with a conflict, an erased or a damaged message is refused whole, so later requests are not compared with its
+    messages. `accepted` is False for all rows of a request that was refused before. Pass `grouped` if it is known already.
     """
     verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
     grouped = grouped or group(arrivals)
@@ -95,7 +104,7 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask, gro
 
 
 def holds(core: Core, judged: Judged) -> bool:
-    """Whether a verdict is still right: no message with one of these fingerprints was stored or removed since."""
+    """Whether the verdicts still hold: no message with one of these fingerprints was stored since, and none was removed."""
     for partition, rows in judged.grouped.parts():
         memory, seen = core.partitions[partition], judged.seen[partition]
         if seen.has_lost(memory.counters):
@@ -106,7 +115,7 @@ def holds(core: Core, judged: Judged) -> bool:
 
 
 def disjoint(judged: Sequence[Judged]) -> bool:
-    """Whether no fingerprint is in two of these. Then they need not be compared with each other."""
+    """Whether no fingerprint occurs in two of these, so that they need not be compared with each other."""
     prints = [np.unique(one.arrivals.fingerprint) for one in judged]
     together = np.sort(np.concatenate(prints))
     return not bool((together[1:] == together[:-1]).any())
@@ -138,7 +147,7 @@ def _judge_stored(
 
 
 def _erased(core: Core, arrivals: Arrivals, memory: Partition, rows: RowNumbers) -> RowNumbers:
-    """Which of these rows have an identity that was erased."""
+    """The rows whose identity was erased."""
     rows = rows[memory.erased.may_contain(arrivals.fingerprint[rows])]
     recipient = arrivals.columns.recipient
     code, own = np.unique(recipient.codes[rows], return_inverse=True)
@@ -156,10 +165,10 @@ def _compare(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> None:
-    """Compare arrivals in full with the stored rows that have their fingerprints.
+    """Compare arrivals in full with the stored rows that have the same fingerprints.
 
-    Most hits are duplicates, and a few are collisions of fingerprints. Recipients are compared as codes of the arrivals'
-    dictionary, so each distinct name is compared once, however many rows have it.
+    Most hits are duplicates; a few are fingerprint collisions. Recipients are compared as codes of the arrivals'
+    dictionary, so that each distinct name is compared only once.
     """
     recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
     same = recipient == columns.recipient.codes[asked]
@@ -170,12 +179,12 @@ def _compare(
         return
     found, asked = found.only(same), asked[same]
     verdict[asked] = _content_verdicts(core, columns, asked, found)
-    # A message that was released to the end of its mailbox is stored twice. It lives on under its last number.
+    # A message that was released to the end of its mailbox is stored twice. Its higher number is the one that counts.
     np.maximum.at(original, asked, found.numbers)
 
 
 def _recognised(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> Mask:
-    """Which stored rows were published lately enough for a repetition to be recognised. An action is for as long as it is kept."""
+    """Which stored rows are within `identity_retention_seconds`. Actions are recognised for as long as they are kept."""
     seconds = core.settings.identity_retention_seconds
     if seconds is None:
         return np.ones(len(asked), np.bool_)
@@ -185,7 +194,7 @@ def _recognised(core: Core, columns: MessageColumns, asked: RowNumbers, found: F
 
 
 def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
-    """The code of each name in a column of texts, or -1. With codes, texts are compared as numbers."""
+    """The code of each name in a column of texts, or -1. Codes let texts be compared as numbers."""
     codes = pc.index_in(names, texts.values).fill_null(-1)
     return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
@@ -208,9 +217,9 @@ def _kept(core: Core, partition: int, found: FoundRows, candidates: Mask) -> Mas
 
 
 def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> NDArray[np.int64]:
-    """DUPLICATE where origin, kind, bundleable, weight and data are equal, else CONFLICT; DAMAGED if data is unreadable.
+    """DUPLICATE where origin, kind, bundleable, inline, weight and data are equal, else CONFLICT; DAMAGED if data is unreadable.
 
-    An action is the same only if its name is.
+    Actions must have the same name too.
     """
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
@@ -233,14 +242,14 @@ def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, fo
 
 
 def _data_of(core: Core, found: FoundRows) -> Iterable[SegmentPiece]:
-    """The data of the rows found and of the rows between them, in pieces; pieces that are damaged are left out."""
+    """The data of the found rows and of the rows between them, in pieces; damaged pieces are left out."""
     first, last = int(found.row[0]), int(found.row[-1]) + 1
     records = found.span[first - found.span_row : last - found.span_row]
     return sound_data(core.store, found.stored, first, records)
 
 
 def _same_data(columns: MessageColumns, asked: RowNumbers, piece: SegmentPiece, row: RowNumbers) -> Mask:
-    """Whether arrivals have the same data as rows of a piece."""
+    """Whether each arrival has the same data as its row of the piece."""
     stored = piece.data_column()
     if not np.array_equal(row, np.arange(len(stored))):
         stored = stored.take(column_of(row))
@@ -248,7 +257,7 @@ def _same_data(columns: MessageColumns, asked: RowNumbers, piece: SegmentPiece, 
 
 
 def _same_names(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows, inside: slice) -> Mask:
-    """Whether actions have the same name as stored ones; of anything else that is not asked."""
+    """Whether each action has the same name as its stored row; True for messages that are no actions."""
     same = np.ones(len(asked), np.bool_)
     for index in np.flatnonzero(np.isin(asked, action_rows_of(columns))).tolist():
         row = int(found.row[inside][index])
@@ -273,7 +282,7 @@ def _judge_twins(
 ) -> None:
     """Judge arrivals of one commit that share an identity against each other.
 
-    `leader[identity]` is the row that an identity's later rows are compared with: its first row in an accepted request.
+    `leader[identity]` is the row that later rows of an identity are compared with: its first row in an accepted request.
     """
     rows, identity = _twins(arrivals, grouped)
     if not len(rows):
@@ -295,7 +304,7 @@ def _bad_requests(start: RowNumbers, verdict: NDArray[np.int8]) -> Mask:
 
 
 def _twins(arrivals: Arrivals, grouped: Grouped) -> tuple[RowNumbers, RowNumbers]:
-    """The rows that share their identity with another, in order, and a number for each identity."""
+    """The rows that share their identity with another row, in order, and the identity of each as an index."""
     rows = grouped.near
     if not len(rows):
         return rows, rows
@@ -315,9 +324,9 @@ def _judge_request(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> RowNumbers | None:
-    """Compare each row of one request with the leader of its identity, or else with the request's own first row of it.
+    """Compare each row of one request with the leader of its identity or, without one, with the request's own first row.
 
-    Returns the leaders including those of this request; None if one of its rows is a conflict, so that it is refused.
+    Returns the leaders including those of this request; None if one of its rows is a conflict, because that refuses it.
     """
     fresh = verdict[rows] == Verdict.NEW
     rows, identity = rows[fresh], identity[fresh]

@@ -1,8 +1,8 @@
-"""Large publishes: laid out by the clerk while others commit, and written ahead of the commit that names them.
+"""Large publishes: the clerk lays out their mailbags, and their blobs are written ahead of the commit that names them.
 
-Mailbags that the clerk made do not hold the interpreter of those who commit; they are judged here, for only the hub knows what is
-stored, and if the clerk cannot make them, nothing is lost but time. To write and flush megabytes takes milliseconds: the caller's
-thread does it, so that no small publish waits for it.
+While the clerk lays out mailbags, the hub's interpreter is free for commits. The messages are still judged in the hub, which
+alone knows what is stored. If the clerk cannot lay them out, the hub does. Writing and flushing megabytes takes
+milliseconds, so the caller's thread does it, and no small publish waits.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from restante.model.publishing.few_or_many import Few, Many, UndecodedBody
 from restante.ports.clerk import BulkTerms
 
 _AHEAD_BYTES_MIN = 256 * KIB
-"""Smaller mailbags lie in the record of their commit."""
+"""Mailbags up to this size are written as part of their commit."""
 
 
 @contextmanager
 def written_ahead(core: Core, request: CommitRequest[Any]) -> Iterator[None]:
-    """While inside, the request is committed. Its mailbags are written before, and given up if no commit came to name them.
+    """Write the mailbags of a request on entry; the caller commits the request inside. Bury them if no commit names them.
 
-    If it is not known whether one does, they stay: the next opening of the store drops what nobody names.
+    If it is unknown whether a commit names them, they stay, and the next opening of the store drops them if none does.
     """
     parcel = _parcel_of(core, request)
     if parcel is None:
@@ -45,7 +45,7 @@ def written_ahead(core: Core, request: CommitRequest[Any]) -> Iterator[None]:
 
 
 def _parcel_of(core: Core, request: CommitRequest[Any]) -> LaidOut | None:
-    """The mailbags of a request that are worth it. A store that is far away takes them with the commit: one journey less."""
+    """The request's mailbags if they are large enough. A shared store gets them with the commit, which saves a round trip."""
     if core.store.shared or not isinstance(request, PublishRequest) or request.unit is None:
         return None
     parcel = request.unit.parcel
@@ -59,7 +59,7 @@ def _write(core: Core, parcel: LaidOut) -> None:
     try:
         core.store.put_blobs(parts, fence=core.fence)
     except Exception:
-        core.pins.bury(blobs)  # some of them may be there
+        core.pins.bury(blobs)  # Some of them may have been written.
         raise
     parcel.blobs = blobs
 
@@ -70,14 +70,14 @@ def _give_up_unnamed(core: Core, parcel: LaidOut) -> None:
 
 
 _BYTES_MIN = 256 * KIB
-"""Smaller bodies are laid out here as quickly as they are handed over."""
+"""Handing a smaller body to the clerk takes as long as laying it out here."""
 _BUSY_COMMITS_PER_SECOND = 50
 _LOOK_SECONDS = 0.2
 _STALE_SECONDS = 2.0
 
 
 class OtherCommits:
-    """How many commits there are lately, those of small publishes above all."""
+    """Estimates how busy the committer is, from the number of commits."""
 
     def __init__(self) -> None:
         self._at = 0.0
@@ -85,7 +85,7 @@ class OtherCommits:
         self._busy = False
 
     def are_many(self, commits: int) -> bool:
-        """Whether there are many, of which there have been so many since the hub was opened."""
+        """Whether commits have been frequent lately; `commits` is their number since the hub was opened."""
         now = time.monotonic()
         seconds = now - self._at
         if seconds >= _LOOK_SECONDS:
@@ -95,7 +95,7 @@ class OtherCommits:
 
 
 def laid_out_elsewhere(core: Core, sent: Few | Many) -> BulkParcel | None:
-    """The mailbags of a large body; None if they are to be made here."""
+    """The mailbags of a large body, laid out by the clerk; None if they must be laid out here."""
     content = sent.content if isinstance(sent, Many) else None
     if not isinstance(content, UndecodedBody) or len(content.body) < _BYTES_MIN or not core.clerk.lays_out:
         return None

@@ -1,4 +1,4 @@
-"""Messages on their way into a commit: routed, with ids, and laid out as mailbags."""
+"""Preparing messages for a commit: route them, give them ids, and lay them out as mailbags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
 
 
 def owned_arrivals(core: Core, arrivals: Arrivals) -> Arrivals:
-    """The arrivals, if all of them are for partitions of this hub."""
+    """The arrivals; raises `NotOwner` if one is for a partition of another shard."""
     if core.shard is not None:
         for partition in np.unique(arrivals.partition).tolist():
             core.require_owned(partition)
@@ -42,8 +42,8 @@ def laid_elsewhere(laid: BulkParcel) -> LaidOut:
 
 
 def taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
-    """Some of the messages, by row number."""
+    """The arrivals of these rows."""
     columns = arrivals.columns.take(rows)
-    # Taking rows may drop recipients that no row uses any more, so the hashes are found again through the texts.
+    # `take` may drop recipients that no row uses, which changes the codes, so look the hashes up by the names.
     kept = pc.index_in(columns.recipient.values, arrivals.columns.recipient.values).to_numpy(zero_copy_only=False)
     return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])

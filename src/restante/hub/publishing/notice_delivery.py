@@ -1,4 +1,4 @@
-"""Telling of completed batches: webhooks are posted and messages published until they are taken, or given up."""
+"""Delivering notices of completed batches: webhook calls and messages are repeated until they succeed or are given up."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _log = logging.getLogger(__name__)
 
 
 def start_on_demand(core: Core, tasks: Tasks) -> None:
-    """Have each notice that is added start a thread, up to a bound, and those left from before start the first."""
+    """Start one delivery thread for each added notice, up to a bound. Notices left in the store have the first thread."""
     teller = _Teller(core, tasks)
     core.memory(BatchMemory).notices.wanted = teller.start_one
 
 
 class _Teller:
-    """Starts the threads that deliver notices: one more for each of the first notices, then no more."""
+    """Starts the threads that deliver notices: one for each notice, up to `WEBHOOKS_AT_ONCE_MAX`."""
 
     def __init__(self, core: Core, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -63,19 +63,19 @@ class _Teller:
             self._started += 1
         try:
             self._tasks.start(_MORE)
-        except RuntimeError as error:  # The commit that brought the notice must not fail for want of a thread.
+        except RuntimeError as error:  # The commit that added the notice must not fail for lack of a thread.
             _log.error("No thread to tell of completed batches: %s", error)
 
 
 def _any_notices(core: Core) -> bool:
-    """Whether there may be something to tell from before. A shard that has moved is not kept waiting by the look: its thread looks."""
+    """Whether the store may have notices. In a shared store the thread looks instead, so that a moving shard opens quickly."""
     if core.shard is not None and core.store.shared:
         return True
     return any(core.store.scan(partition.number, Space.BATCH_NOTICE, limit=1) for partition in core.partitions)
 
 
 def load(core: Core) -> int:
-    """Line up the notices that no webhook or mailbox has taken yet; gives how many they are."""
+    """Queue the stored notices that still wait for delivery; return how many."""
     return sum(_load_partition(core, partition.number) for partition in core.partitions)
 
 
@@ -89,12 +89,12 @@ def _tell_what_was_left(core: Core) -> None:
 def tell_always(core: Core) -> None:
     """Deliver notices until the hub is closing."""
     while (turn := core.memory(BatchMemory).notices.next_turn(core.clock, core.closing)) is not None:
-        # When it cannot even be recorded, the receiver may have been told: it is left alone for longer and longer.
+        # If the attempt cannot be recorded, the receiver may have got the notice: `done` then backs off longer each time.
         again_at: int | None = core.clock()
         reached = False
         try:
             again_at, reached = _attempt(core, turn.place)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread must go on, and the notice is not lost
+        except Exception as error:  # noqa: BLE001  # the thread must go on, and the notice must not be lost
             if not core.closing.is_set():
                 _log.error("A notice could not be delivered, or that not be recorded: %r", error)
         finally:
@@ -124,7 +124,7 @@ def _line_up(core: Core, place: NoticePlace, value: bytes) -> bool:
 
 
 def _attempt(core: Core, place: NoticePlace) -> tuple[int | None, bool]:
-    """Try once, and record it; gives when to try again, and whether the receiver was reached."""
+    """Try once, and record the outcome; return when to try again (None: never), and whether the receiver was reached."""
     value = core.store.get(place.partition, Space.BATCH_NOTICE, place.key)
     if value is None:
         return None, True
@@ -146,7 +146,7 @@ def _attempt(core: Core, place: NoticePlace) -> tuple[int | None, bool]:
 
 
 def _record(core: Core, draft: RequestDraft, place: NoticePlace, way: str, after: NoticeState) -> bool:
-    """Store what became of an attempt, unless the batch was deleted meanwhile."""
+    """Store the state after an attempt, unless the batch was deleted meanwhile."""
     counted = core.memory(BatchMemory).notices_failed if after.problem else core.memory(BatchMemory).notices_delivered
     draft.applies.append(lambda: counted.update({way: counted.get(way, 0) + 1}))
     if draft.get(place.partition, Space.BATCH_NOTICE, place.key) is None:
@@ -165,7 +165,7 @@ def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
         if post is None:
             raise Unavailable("cannot be notified: this hub was opened without a way to post webhooks")
         return _outcome(post(call))
-    except Exception as error:  # noqa: BLE001  # whatever the port raises: it is tried again later
+    except Exception as error:  # noqa: BLE001  # whatever the port raises, the call is tried again later
         detail = error.message if isinstance(error, RestanteError) else repr(error)
         return NoticeOutcome(problem=NOT_REACHED, reached=False, detail=detail)
 
@@ -175,12 +175,12 @@ def _outcome(status: int) -> NoticeOutcome:
         return NoticeOutcome()
     if 300 <= status < 400:
         return NoticeOutcome(problem=f"answered {status}, and redirects are not followed: give the final address")
-    # 410 is how a receiver says that it wants no more.
+    # With 410 a receiver says that it wants no more calls.
     return NoticeOutcome(problem=f"answered {status}", final=status == 410)
 
 
 def deliver(core: Core, call: DeliverNotice, _: Grant) -> None:
-    """Publish a notice for a mailbox of this hub, once however often that is asked for."""
+    """Publish a notice into a mailbox of this hub. Repeated calls publish it once, because its id is fixed."""
     message = Message(
         recipient=call.recipient,
         id=str(uuid.uuid5(uuid.UUID(bytes=call.batch), "completed")),

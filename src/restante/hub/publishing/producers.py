@@ -1,8 +1,9 @@
-"""Producers that number what they publish: judging the numbers, linking, showing and forgetting their state.
+"""Producers that number their messages: judging the numbers; linking, showing and forgetting the state of a group.
 
-The state of a producer group in a partition is one small row, written in the commit that stores its parcel. Each owner
-has groups of its own: the owner stands in the key of the row, behind the number of the group. The parcels of a group are judged in their order. Small ones that follow each other may go into one commit; where the fate of one is
-not sure before it is planned, those behind it are put off to the next commit.
+The state of a producer group in a partition is one small row, written in the commit that stores its parcel. Each owner has
+its own groups: the key of the row is the group's number, then the owner. The parcels of a group are judged in order.
+Consecutive small parcels may go into one commit. If it is uncertain whether a parcel will be stored, those after it are
+put off to the next commit.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ _decoder = packed_decoder(ProducerRow)
 
 @dataclass(slots=True)
 class ProducerMemory:
-    """The producers of one open hub, and how often they were answered as before, or refused."""
+    """The producer states of one open hub, and counts of repeated and refused publishes."""
 
     rows: dict[Line, ProducerRow] = field(default_factory=dict)
-    """The states of the producers that published last, by partition and group; only the committer's thread changes them."""
+    """The states of the groups that published last. Only the thread with the pen changes them."""
     due: dict[int, int] = field(default_factory=dict)
-    """For each partition, the time before which no producer's state is past its retention."""
+    """For each partition, the time before which no state can be past its retention."""
     replays: int = 0
     fenced: int = 0
     refused_numbers: int = 0
@@ -66,22 +67,22 @@ class ProducerMemory:
 
 @dataclass(slots=True)
 class NumberedAdmission:
-    """The requests to be stored, as far as numbers say."""
+    """The publishes of a commit that may be stored, judging by their numbers."""
 
     publishes: list[PublishRequest] = field(default_factory=list)
     followers: set[PublishRequest] = field(default_factory=set)
     """Publishes whose number is the next only if the one before them in their line is stored."""
     ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
-    """The request that the next one of each line has to follow; None if no more requests of the line can be judged in this commit."""
+    """The request that the next one of each line must follow; None if this commit can judge no more requests of the line."""
 
     def put_off(self, request: PublishRequest) -> bool:
-        """Whether the next commit takes it."""
+        """Put a follower off to the next commit; return whether it is one."""
         request.put_off = request in self.followers
         return request.put_off
 
 
 def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> NumberedAdmission:
-    """The publishes that are to be stored; the others are answered, or put off."""
+    """The publishes to be stored. The others get their answer here, or are put off."""
     found, batches = NumberedAdmission(), OpenBatches(core, draft)
     for request in publishes:
         if request.numbers is None:
@@ -98,7 +99,7 @@ def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest
 
 
 def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: OpenBatches) -> None:
-    """A later publish of a line is stored with the one before, or judged when the outcome of that is known."""
+    """Admit a later publish of a line with the one before it, or put it off until the outcome of that one is known."""
     before = found.ahead[_line(request)]
     if before is not None and _follows(request, before):
         if batches.refuse(request):
@@ -113,7 +114,7 @@ def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: 
 
 
 def are_plainly_next(core: Core, numbered: Sequence[PublishRequest]) -> bool:
-    """Whether each is the next of its group by what memory has, and none needs a closer look."""
+    """Whether each of these is the next of its group according to memory alone, and none needs a closer look."""
     rows, ahead = core.memory(ProducerMemory).rows, dict[Line, PublishRequest]()
     for request in numbered:
         line, before = _line(request), ahead.get(_line(request))
@@ -134,7 +135,7 @@ def _is_next(row: ProducerRow | None, request: PublishRequest) -> bool:
 
 
 def _follows(request: PublishRequest, before: PublishRequest) -> bool:
-    """Whether a publish may follow another in one commit: small ones may. A large one is stored after the small ones of its commit."""
+    """Whether a publish may follow another in one commit. Only small ones may: a commit stores its large ones last."""
     small = before.unit is None and request.unit is None and request.count() > 0
     assert request.numbers is not None
     assert before.numbers is not None
@@ -142,7 +143,7 @@ def _follows(request: PublishRequest, before: PublishRequest) -> bool:
 
 
 def line_of(core: Core, caller: Grant, partition: int, group: int) -> Line:
-    """Where the group of a caller stands: among its own, unless it is one that nobody owns, and the caller may use."""
+    """The line of a caller's group: its own, unless only a group without an owner exists that the caller may use."""
     spaces = spaces_of(caller)
     own = partition, producer_key(group, spaces[0])
     if len(spaces) == 1 or own in core.memory(ProducerMemory).rows or _is_stored(core, own):
@@ -168,7 +169,7 @@ def _admit(core: Core, draft: RequestDraft, request: PublishRequest, batches: Op
     try:
         row = _known(core, request)
         where = standing(row, numbers, count)
-        # A repetition is answered as it was, also if its batch has been sealed since.
+        # A repetition gets its first answer again, even if the batch has been sealed since.
         if where is Standing.NEXT and request.batch is not None:
             batches.check(request.batch, request)
         if where is Standing.NEXT and count:
@@ -181,7 +182,7 @@ def _admit(core: Core, draft: RequestDraft, request: PublishRequest, batches: Op
 
 
 def _repeated(core: Core, draft: RequestDraft, request: PublishRequest, row: ProducerRow) -> Receipt:
-    """The answer to the last range once more."""
+    """Repeat the receipt of the group's last range."""
     numbers, partition = request.numbers, request.partition
     assert numbers is not None
     assert partition is not None
@@ -204,7 +205,7 @@ def _digests(core: Core, request: PublishRequest) -> Digests:
 def _count_refusal(
     core: Core, draft: RequestDraft, request: PublishRequest, row: ProducerRow | None, error: RestanteError
 ) -> None:
-    """Remember attempts of producers that were fenced off, with the group."""
+    """Count a refusal. Attempts of producers that are fenced off are also counted in the row of their group."""
     if isinstance(error, ProducerDisconnected) and row is not None:
         core.memory(ProducerMemory).fenced += 1
         _put(core, draft, _line(request), producer.row_fenced(row))
@@ -213,7 +214,7 @@ def _count_refusal(
 
 
 def conclude(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
-    """The new states of the groups whose parcels are stored."""
+    """Write the new states of the groups whose parcels are stored."""
     numbered = [request for request in stored if request.numbers is not None and request.error is None]
     if not numbered:
         return
@@ -231,7 +232,7 @@ def conclude(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) 
 
 
 def _known(core: Core, request: PublishRequest) -> ProducerRow | None:
-    """The committed numbers of a line; those asked for last are remembered."""
+    """The committed state of a line, from memory or else from the store."""
     key = _line(request)
     row = core.memory(ProducerMemory).rows.get(key)
     if row is None:
@@ -260,7 +261,7 @@ def _remember_all(core: Core, rows: dict[Line, ProducerRow]) -> None:
 
 
 def _remember(core: Core, key: Line, row: ProducerRow) -> None:
-    """The latest stand last, so that the first may be forgotten."""
+    """Put a state last in `rows`, and forget the first, which is the least recent, when there are too many."""
     known = core.memory(ProducerMemory).rows
     known.pop(key, None)
     if len(known) >= limits.PRODUCERS_REMEMBERED_MAX:
@@ -277,7 +278,7 @@ def link(
     last_published_sequence_number: int | None,
     caller: Grant,
 ) -> ProducerState:
-    """Take a producer group up, or a new one; lower owner levels are fenced off from then on."""
+    """Link to a producer group, or to a new one. Lower owner levels are fenced off from then on."""
     if producer_group is not None:
         producer.check_group(producer_group)
     if owner_level is not None:
@@ -323,7 +324,7 @@ def _state_of(line: Line, row: ProducerRow) -> ProducerState:
 
 
 def state(core: Core, partition: int, group: int, caller: Grant) -> ProducerState:
-    """The state of the caller's own group. A caller that may see all groups, and has none of this number, is shown the first one that has it."""
+    """The state of the caller's own group of this number, or else of the first such group that the caller may see."""
     producer.check_group(group)
     line = line_of(core, caller, partition, group)
     for key, value in (
@@ -346,7 +347,7 @@ def states(core: Core, partition: int, limit: int | None, after: str | None, cal
 
 
 def _visible(core: Core, partition: int, caller: Grant, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The rows beyond a key that the caller may see."""
+    """The rows from key `start` on that the caller may see."""
     while page := core.store.scan(partition, Space.PRODUCER, start=start, limit=_ROWS_AT_ONCE):
         yield from ((key, value) for key, value in page if may_see(caller, key_owner(key)))
         start = page[-1][0] + b"\0"
@@ -358,7 +359,7 @@ def _token(key: bytes) -> str:
 
 
 def _after(token: str) -> bytes:
-    """The first key beyond the one that a token names."""
+    """The first key after the one that a token names."""
     number, _, owner = token.partition("-")
     right = number.isascii() and number.isdecimal() and len(number) <= 19 and int(number) <= limits.PRODUCER_GROUP_MAX
     if not right or not (_OWNER.fullmatch(owner) or number == token):
@@ -367,7 +368,7 @@ def _after(token: str) -> bytes:
 
 
 def forget(core: Core, partition: Partition) -> None:
-    """The state of producers that nobody has used for as long as it is kept goes."""
+    """Delete the states of groups that have been unused for longer than `producer_retention_seconds`."""
     kept = int(core.settings.producer_retention_seconds * 1_000_000)
     if core.clock() < core.memory(ProducerMemory).due.get(partition.number, 0):
         return
@@ -379,7 +380,7 @@ def forget(core: Core, partition: Partition) -> None:
             core.commit(lambda draft, old=old: _delete_unchanged(core, draft, partition.number, old))  # type: ignore[misc]
         oldest = min([oldest, *(active_at for _, _, active_at in rows if active_at + kept > core.clock())])
         start = page[-1][0] + b"\0"
-    # A state is kept for a day at least, so an hour more does no harm; and looking at all of them takes a while.
+    # States are kept for at least a day, so deleting one an hour late does no harm, and examining all of them takes a while.
     core.memory(ProducerMemory).due[partition.number] = max(oldest + kept, core.clock() + _LOOK_EVERY)
 
 

@@ -1,9 +1,8 @@
-"""Publish: messages in, numbered and stored whole or not at all.
+"""Publishing: each send is numbered and stored whole, or not at all.
 
-What can be done before the commit is done in the caller's thread: a large send is checked, routed, judged and laid out
-as mailbags there, so that the commit only looks whether the verdict still holds, numbers and writes. The small sends of
-a commit are planned together, as one. Each is judged as if it had come alone after those before it; a refused one
-leaves no trace in the others.
+A large send is checked, routed, judged and laid out as mailbags in its caller's thread. The commit then only checks that
+the verdicts still hold, assigns numbers, and writes. The small sends of a commit are planned together, as one `Unit`; each
+is judged as if it came alone after those before it, and a refused one leaves no trace in the others.
 """
 
 from __future__ import annotations
@@ -66,9 +65,9 @@ def large_publish(
     line: Line | None = None,
     laid: BulkParcel | None = None,
 ) -> PublishRequest:
-    """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out.
+    """A publish of many valid messages, prepared as far as possible before the commit: judged, and laid out if all are new.
 
-    It may be `laid` out already.
+    Pass `laid` if they are laid out already.
     """
     size = size_of(columns)
     request = PublishRequest((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
@@ -81,7 +80,7 @@ def large_publish(
 
 
 def prepared(core: Core, request: PublishRequest, arrivals: Arrivals, laid: BulkParcel | None = None) -> PublishRequest:
-    """A publish of messages that are right and have ids: judged, and laid out if all of them are new."""
+    """Prepare a publish of valid messages that have ids: judge them, and lay them out if all are new."""
     start = np.array([0, len(arrivals)])
     with core.pins.reading():
         grouped = None if laid is None else laid.grouped
@@ -93,7 +92,7 @@ def prepared(core: Core, request: PublishRequest, arrivals: Arrivals, laid: Bulk
 
 
 def check_partition(core: Core, partition: int | None) -> None:
-    """Whether there is such a partition, and it is this hub's."""
+    """Raise if the partition does not exist, or another shard has it."""
     check_number(core, partition)
     if partition is not None:
         core.require_owned(partition)
@@ -109,7 +108,7 @@ def check_number(core: Core, partition: int | None) -> None:
 def plan_publishes(
     core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
 ) -> list[CommitRequest[object]]:
-    """Plan the publishes among these requests; the others are given back."""
+    """Plan the publishes among these requests, and return the other requests."""
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
@@ -140,14 +139,14 @@ def _may_go(core: Core, draft: RequestDraft, request: PublishRequest) -> bool:
 
 
 def _park_held(publishes: Sequence[PublishRequest]) -> None:
-    """Park the requests whose messages a round holds: they are not judged, and their senders wait beside the queue."""
+    """Park the requests whose messages a round holds: they can be judged only after the round has ended."""
     for request in publishes:
         if isinstance(request.error, HeldMessages):
             request.error, request.parked = None, True
 
 
 def _foreign(core: Core, request: PublishRequest) -> int | None:
-    """A partition that another shard has, if a publish of few has something for one; what is wrong is told later."""
+    """A partition of another shard that a small publish has a message for; None if there is none. Faults are found later."""
     if request.unit is not None:
         return None
     sent = request.letters if request.letters is not None else request.messages
@@ -163,7 +162,7 @@ def _plan_beside(draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
 
 
 def plan_light_publishes(core: Core, plan: CommitPlan, publishes: Sequence[PublishRequest]) -> bool:
-    """Plan publishes of few messages, without batches, if they are plainly right and next; else nothing is done."""
+    """Plan small publishes without batches, if all are plainly valid and next in their lines; else do nothing."""
     if not _are_few(publishes):
         return False
     if core.shard is not None and any(_foreign(core, request) is not None for request in publishes):
@@ -181,10 +180,10 @@ def plan_light_publishes(core: Core, plan: CommitPlan, publishes: Sequence[Publi
 
 
 def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> Sequence[PublishRequest]:
-    """Plan what was admitted; gives what was not put off.
+    """Plan the admitted publishes; return those that were not put off.
 
-    On the short way nothing is refused, so who follows another in its line is stored behind it. On the long way the one
-    before may be refused, and then the follower's number is not the next: it is put off until that is known.
+    The short way refuses nothing, so a publish that follows another in its line is stored after it. On the long way the
+    earlier publish may be refused, which makes the follower's number wrong: so followers are put off until that is known.
     """
     publishes = admission.publishes
     small = [request for request in publishes if request.unit is None]
@@ -199,12 +198,12 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
 
 
 def _are_few(small: Sequence[PublishRequest]) -> bool:
-    """Whether the messages of a commit, each from a send of few, are few together."""
+    """Whether the small sends of a commit are few messages together."""
     return sum([request.count() for request in small]) <= limits.FEW_MESSAGES_MAX
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
-    """The requests that are judged together. They wait side by side, so any order is theirs: the small ones first."""
+    """The units to be planned, small requests first. Any order is right, because the requests were waiting concurrently."""
     small = [request for request in publishes if request.unit is None]
     units = _small_units(core, small)
     large = [request.unit for request in publishes if request.unit is not None]
@@ -215,7 +214,7 @@ def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
 
 
 def _small_units(core: Core, small: list[PublishRequest]) -> list[Unit]:
-    """Make units of small publishes, each within the bounds of a send; a publish that is beyond them alone is refused."""
+    """Group small publishes into units within the bounds of a send. A publish that exceeds them alone is refused."""
     if not small:
         return []
     try:
@@ -251,7 +250,7 @@ def _small_unit(core: Core, small: list[PublishRequest]) -> Unit:
 
 
 def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
-    """Several units as one, in order, on what is stored now."""
+    """Join several units in order, and judge them on the current state."""
     requests = [request for unit in units for request in unit.requests]
     columns = intake.concat([unit.arrivals.columns for unit in units])
     start = np.cumsum([0, *(request.count() for request in requests)])
@@ -261,7 +260,7 @@ def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
 
 
 def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, list[Fault]]:
-    """The faults of each request that has any; indices are counted from its own first message."""
+    """The faults of each request that has any, with indices counted from its own first message."""
     found: dict[int, list[Fault]] = {}
     for fault in faults:
         index = int(np.searchsorted(start, fault.index, side="right")) - 1
@@ -271,7 +270,7 @@ def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, 
 
 
 def _misplaced(request: PublishRequest, partition: NDArray[np.int64]) -> bool:
-    """Whether a parcel to one partition holds something for another."""
+    """Whether a parcel sent to one partition has messages for another."""
     return request.partition is not None and bool((partition != request.partition).any())
 
 
@@ -302,7 +301,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 
 
 def _meet_holds(core: Core, unit: Unit) -> None:
-    """Let senders of what a round holds wait for its end."""
+    """Give `HeldMessages` to requests with messages that a round holds."""
     held = core.memory(Holds)
     if not held:
         return
@@ -315,7 +314,7 @@ def _meet_holds(core: Core, unit: Unit) -> None:
 
 
 def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:
-    """Compare what is new with what is delayed: the same again is a duplicate; in a batch a conflict, for items are stored."""
+    """Compare new messages with delayed ones: the same again is a duplicate, or in a batch, whose items are stored, a conflict."""
     memory, arrivals = core.memory(DelayedMemory), unit.arrivals
     if not memory.count or not memory.knows_any(arrivals.fingerprint.tolist()):
         return
@@ -341,7 +340,7 @@ def _verdict_of_delayed(draft: RequestDraft, arrivals: Arrivals, row: int, *, in
 
 
 def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArray[np.int64]) -> Duplicates:
-    """The duplicates of a request, and the numbers of what they repeat: stored before, or in this commit."""
+    """The duplicates of a request, and the numbers of the messages they repeat, which may be stored by this very commit."""
     first, last = unit.start[index : index + 2].tolist()
     rows = np.flatnonzero(unit.judged.verdict[first:last] == Verdict.DUPLICATE) + first
     original = unit.judged.original[rows]
@@ -351,7 +350,7 @@ def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArr
 
 
 def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> LaidOut:
-    """The rows that are to be stored."""
+    """The mailbags of the rows to be stored."""
     if len(stored) == len(unit.arrivals):
         return laid_out(core, unit.arrivals, unit.judged.grouped)
     rows = taken(unit.arrivals, stored)
@@ -366,7 +365,7 @@ def _refuse_verdicts(unit: Unit) -> None:
 
 
 def _refuse_damaged(unit: Unit) -> None:
-    """Refuse publishes of messages that may be stored already, where nobody can read it; the others go on."""
+    """Refuse publishes of messages that may be stored already in damaged places; the others go on."""
     rows = np.flatnonzero((unit.judged.verdict == Verdict.DAMAGED) & unit.accepted())
     for row, text in zip(rows.tolist(), unit.arrivals.columns.id_texts(rows), strict=True):
         index = int(np.searchsorted(unit.start, row, side="right")) - 1
@@ -377,7 +376,7 @@ def _refuse_damaged(unit: Unit) -> None:
 
 
 def maybe_stored(what: str, partition: int) -> DataDamaged:
-    """The error for a message that may be stored already, where nobody can read it."""
+    """The error for a message that may be stored already in a damaged place."""
     return DataDamaged(
         f"{what} may be stored already, where partition {partition} is damaged; so none was stored. Run `restante "
         "doctor`, and restore the data folder from a backup.",
@@ -386,7 +385,7 @@ def maybe_stored(what: str, partition: int) -> DataDamaged:
 
 
 def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64]:
-    """Number the messages and put their mailbags into the draft; gives the number of each."""
+    """Number the messages and put their mailbags into the draft; return the number of each."""
     first = np.zeros(core.deed.partition_count, np.int64)
     for partition in np.flatnonzero(parcel.counts).tolist():
         first[partition] = draft.add_messages(partition, int(parcel.counts[partition]))
@@ -403,7 +402,7 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
 
 
 def _put_mailbags(core: Core, draft: RequestDraft, parcel: LaidOut, first: NDArray[np.int64]) -> None:
-    """Put the mailbags of all partitions into the draft, whose first numbers these are."""
+    """Put the mailbags of all partitions into the draft; `first` has the first number in each partition."""
     parcel.named = True
     by_partition: dict[int, list[int]] = {}
     for index, encoded in enumerate(parcel.segments):
@@ -415,7 +414,7 @@ def _put_mailbags(core: Core, draft: RequestDraft, parcel: LaidOut, first: NDArr
 
 
 def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:
-    """The messages that are pushed to those who are connected: actions are no mail."""
+    """The messages for live connections: all but actions, which are no mail."""
     if not len(actions):
         return Shipped(parcel.arrivals, number, parcel.published_at)
     mail = np.setdiff1d(np.arange(len(parcel.arrivals)), actions)
@@ -423,7 +422,7 @@ def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int
 
 
 def _remember(core: Core, parcel: LaidOut, number: NDArray[np.int64]) -> None:
-    """Add the fingerprints of what was stored, partition by partition."""
+    """Add the fingerprints of the stored messages, partition by partition."""
     for partition, rows in parcel.grouped.parts():
         core.partitions[partition].remember(parcel.arrivals.fingerprint[rows], number[rows])
 
@@ -453,7 +452,7 @@ def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:
 
 
 def _receipts_of(partition: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[PartitionReceipt, ...]:
-    """The receipts of one request, whose numbers in a partition are contiguous."""
+    """The receipts of one request. Its numbers in a partition are contiguous."""
     if not len(partition):
         return ()
     order = np.argsort(partition.astype(np.uint16), kind="stable")

@@ -1,7 +1,7 @@
-"""The short way to publish: a few messages that are plainly right and plainly new.
+"""The short way to publish a few messages that are plainly valid and plainly new.
 
-One that is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
-with all the others of the commit, which gives the same result, only later. So nothing is refused or judged here.
+If one message is not (it needs a closer look, its fingerprint is known, hashes collide), all of them go the long way,
+which gives the same result more slowly. So nothing is refused or judged here.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32
-"""The number of fingerprints that are computed as a column in less time than one by one."""
+"""From this number on, fingerprints are computed faster as a column than one by one."""
 
 
 class _Bag:
-    """The messages that one partition gets."""
+    """The messages of a commit for one partition."""
 
     __slots__ = ("fingerprints", "following", "given", "handful")
 
@@ -46,13 +46,13 @@ class _Bag:
         self.handful = Handful(names)
         self.fingerprints: list[int] = []
         self.given: list[int] = []
-        """The fingerprints of messages whose ids their senders gave. An id that was just made is nobody's."""
+        """The fingerprints of messages with ids from their senders. Ids made here are new, and need no check."""
         self.following = 0
-        """The number of the next message that is answered."""
+        """The number of the next message to be put into a receipt."""
 
 
 def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest], beside: Sequence[Hashes]) -> bool:
-    """Plan these publishes, whose messages are few, if nothing is special about any of them; else nothing is done.
+    """Plan these small publishes if none needs a closer look; otherwise do nothing, and return False.
 
     `beside` are the fingerprints of the large publishes of the same commit.
     """
@@ -83,7 +83,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
 
 
 def _without_actions(mail: Handed) -> Handed:
-    """The messages that are pushed to those who are connected: actions are no mail."""
+    """The messages for live connections: all but actions, which are no mail."""
     rows = [row for row, letter in enumerate(mail.letters) if letter.kind != ACTION_KIND]
     return Handed(
         [mail.letters[row] for row in rows],
@@ -140,7 +140,7 @@ def _bags(
     fingerprints: Sequence[int],
     now: int,
 ) -> dict[int, _Bag]:
-    """The letters by partition, with the names of them all, as on the long way."""
+    """The letters by partition. All bags share one table of names, as on the long way."""
     bags: dict[int, _Bag] = {}
     for letter, address, own_id, own in zip(letters, addresses, ids, fingerprints, strict=True):
         bag = bags.get(address.partition)
@@ -154,7 +154,7 @@ def _bags(
 
 
 def _fingerprints(hashes: Hashes, ids: Sequence[bytes]) -> list[int]:
-    """The fingerprint of each identity; computed as a column, if that takes less time."""
+    """The fingerprint of each identity, computed as a column if that is faster."""
     if len(ids) < _COLUMN_MIN:
         return [fingerprint(own, *_WORDS.unpack(own_id)) for own, own_id in zip(hashes.tolist(), ids, strict=True)]
     words = np.frombuffer(b"".join(ids), "<u8").reshape(-1, 2)
@@ -163,7 +163,7 @@ def _fingerprints(hashes: Hashes, ids: Sequence[bytes]) -> list[int]:
 
 
 def _ids(core: Core, letters: Sequence[Letter], now: int) -> list[bytes]:
-    """The id of each letter; one that has none gets one."""
+    """The id of each letter; a letter without an id gets a new one."""
     given = [letter.id for letter in letters]
     count = given.count(b"")
     if not count:
@@ -176,7 +176,7 @@ def _ids(core: Core, letters: Sequence[Letter], now: int) -> list[bytes]:
 
 
 def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress]) -> bool:
-    """Whether everything is for the partition that its sender named, if any."""
+    """Whether all letters are for the partition that their sender named, if any."""
     if all(request.partition is None for request in requests):
         return True
     at = 0
@@ -189,7 +189,7 @@ def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAdd
 
 
 def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> bool:
-    """Whether no fingerprint of a given id is known, nor there twice."""
+    """Whether all messages with given ids are surely new: no fingerprint is known, held, or occurs twice."""
     if beside:
         own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
         if any(np.isin(own, other).any() for other in beside):
@@ -227,7 +227,7 @@ def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag, 
 def _give_receipts(
     requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress], bags: dict[int, _Bag], now: int
 ) -> list[int]:
-    """Answer each request; gives the number of each letter."""
+    """Answer each request; return the number of each letter."""
     at, given = 0, list[int]()
     for request in requests:
         count, request.published_at = request.count(), now

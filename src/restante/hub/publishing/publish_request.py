@@ -1,4 +1,4 @@
-"""A publish as it waits for its commit: messages as they came, or laid out as mailbags by the caller's thread."""
+"""`PublishRequest` is a publish that waits for its commit, as messages or as mailbags that its caller's thread laid out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from restante.model.storage.changes import BlobKey
 from restante.model.storage.segment_frame import EncodedSegment
 
 ROW_BYTES = 512
-"""About how many bytes a message takes beside its data."""
+"""Estimated bytes of a message besides its data."""
 
 
 @dataclass(slots=True)
@@ -37,16 +37,16 @@ class LaidOut:
     segments: list[EncodedSegment]
     published_at: int
     blobs: tuple[BlobKey, ...] = ()
-    """The blobs of the segments, if these are written already."""
+    """The blobs of the segments, if they were written ahead."""
     named: bool = False
-    """Whether a commit that was planned names these blobs."""
+    """Whether a planned commit names these blobs."""
 
 
 @dataclass(slots=True)
 class Unit:
     """Publishes that are judged together: all small ones of a commit, or one large one.
 
-    Request i has rows start[i] to start[i + 1]. The parcel is there if everything is new.
+    Request i has rows start[i] to start[i + 1]. `parcel` is set only if all messages are new.
     """
 
     requests: list[PublishRequest]
@@ -59,43 +59,43 @@ class Unit:
         return self.judged.arrivals
 
     def accepted(self) -> NDArray[np.bool_]:
-        """For each row whether its request has not been refused."""
+        """For each row, whether its request has not been refused."""
         fine = np.array([request.error is None for request in self.requests], np.bool_)
         return np.repeat(fine, np.diff(self.start))
 
 
 @dataclass(slots=True)
 class SourcedRows:
-    """Messages of a source, all of them, and which of them are to be stored."""
+    """All messages of a publish with source positions, and which of them are to be stored."""
 
     name: str
     spaces: tuple[bytes, ...]
-    """The owners whose sources are looked for, one after the other."""
+    """The owners whose sources are tried, in this order."""
     arrivals: Arrivals
     positions: NDArray[np.int64]
     ends: dict[int, int]
-    """The last source position of the messages of each partition."""
+    """The last source position among the messages for each partition."""
     last: dict[int, int] = field(default_factory=dict)
-    """The position of each partition that was stored when `kept` was found."""
+    """The stored position in each partition when `kept` was computed."""
     kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The rows beyond those positions."""
 
 
 HearRows = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
-"""Takes the rows that are stored, in order, and their numbers."""
+"""A function that gets the rows that are stored, in order, and their numbers."""
 
 
 class PublishedBeside(Protocol):
-    """The changes that are made in the commit of a publish, if it is not refused."""
+    """Further changes in the commit of a publish, made if it is not refused."""
 
     def check(self, draft: RequestDraft) -> Exception | None:
-        """Why the publish must not be planned, as things are now."""
+        """The error that prevents the publish in the current state, or None."""
 
     def plan(self, draft: RequestDraft) -> None: ...
 
 
 class PublishRequest(CommitRequest[Receipt]):
-    """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
+    """Messages to be stored. Few messages are checked in their commit, together with those of other requests."""
 
     __slots__ = (
         "_messages",
@@ -126,25 +126,25 @@ class PublishRequest(CommitRequest[Receipt]):
         super().__init__(size + sum([_size(message) for message in messages]), line)
         self._messages = messages
         self.letters: Sequence[Letter] | None = None
-        """The messages as letters, if they were found to be plainly right when they came."""
+        """The messages as letters, if they were found plainly valid on arrival."""
         self.partition = partition
         self.numbers = numbers
         self.batch = batch
-        """The id of the batch whose items its new messages are."""
+        """The id of the batch that the new messages become items of."""
         self.caller = caller
         self.digests: Digests | None = None
-        """The digests of a numbered publish, once they were computed."""
+        """The digests of a numbered publish, once computed."""
         self.light = batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
-        """The changes that go with it, in its commit."""
+        """Further changes to make in the same commit."""
         self.hear_rows: HearRows | None = None
-        """A function that hears, while the publish is planned, which of its messages are new, and what their numbers are."""
+        """Called while the publish is planned, with the rows of its new messages and their numbers."""
         self.source: SourcedRows | None = None
-        """Where its messages come from, if it says so."""
+        """The source rows, for a publish with source positions."""
         self.published_at = 0
-        """When its messages were stored, once it is answered; 0: nothing was."""
+        """When the messages were stored, set when the request is answered; 0 if none was."""
         self.unit: Unit | None = None
-        """A large publish is prepared by its caller's thread."""
+        """The judged unit of a large publish, prepared in its caller's thread; None for a small one."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -155,11 +155,11 @@ class PublishRequest(CommitRequest[Receipt]):
 
 
 ReadMessages = Callable[[], Sequence[Message]]
-"""A function that reads once more what was sent, as messages."""
+"""A function that reads what was sent again, as messages."""
 
 
 class PlainPublish(PublishRequest):
-    """A few messages that were plainly right when they came. They are read as messages only if somebody must look closer."""
+    """A few messages that were plainly valid on arrival. They are read as `Message`s only if they need a closer look."""
 
     __slots__ = ("_read",)
 
@@ -172,7 +172,8 @@ class PlainPublish(PublishRequest):
         numbers: ProducerNumbers | None = None,
         line: Line | None = None,
     ) -> None:
-        # Everything that its classes set, at once: to call them takes as long as to set all of it. A test sees that nothing is left out.
+        # Set everything that the base classes set, without calling them, which would double the time. A test checks that
+        # no attribute is missing.
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
@@ -193,11 +194,11 @@ class PlainPublish(PublishRequest):
 
 
 def size_of(columns: MessageColumns) -> int:
-    """About how many bytes messages take."""
+    """Estimated bytes of messages."""
     return len(columns) * ROW_BYTES + columns.data.nbytes
 
 
 def _size(message: Message) -> int:
-    """About how many bytes a message takes; the size of a value is known only when it is encoded."""
+    """Estimated bytes of a message. Data that is neither bytes nor text counts as 0, because its size is known only when encoded."""
     data = message.data if message.text is None else message.text
     return ROW_BYTES + len(data) if type(data) in {bytes, str} else ROW_BYTES

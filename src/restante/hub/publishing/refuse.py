@@ -1,7 +1,7 @@
-"""Refusing a send: everything that is wrong with it in one answer, so that its sender need not come twice.
+"""Refusing a send: the error lists everything that is wrong with it, so that the sender can fix it all at once.
 
-Nothing of such a send is stored. So it is looked at once, in whatever way it came, on what is stored at that moment:
-what the rules refuse is named beside recipients of other partitions and messages in conflict.
+Nothing of a refused send is stored, so it is judged only once, on the state at that moment. Faults against the rules,
+recipients of other partitions, and conflicts with stored messages are listed together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
 def whole_refusal(
     core: Core, columns: MessageColumns, faults: Sequence[Fault], partition: int | None
 ) -> FaultyMessages:
-    """The error for a send that has these faults, or messages for other partitions than the one that it was sent to."""
+    """The error for a send with these faults, completed by its conflicts and its messages for other partitions."""
     found = [*faults, *in_conflict(core, columns, faults)]
     found += misplaced(columns, faults, partition, core.deed.partition_count)
     return refusal(sorted(found, key=lambda fault: fault.index))
@@ -48,7 +48,7 @@ def verdict_faults(judged: Judged, rows: NDArray[np.int64]) -> list[Fault]:
 
 
 def in_conflict(core: Core, columns: MessageColumns, faults: Sequence[Fault] = ()) -> list[Fault]:
-    """Conflicts with what is stored, and among the messages of the send."""
+    """The conflicts of a send's messages with stored ones, and among themselves."""
     rows = comparable_rows(columns, faults)
     if not len(rows):
         return []

@@ -1,4 +1,4 @@
-"""Sends of callers: messages or a table, as columns that the rules have been applied to."""
+"""Turns what a caller sends, messages or a table, into columns that obey the rules."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MESSAGE = {Message}
 
 
 def sent_columns(core: Core, sent: Few | Many, caller: Grant, partition: int | None = None) -> MessageColumns:
-    """All that was sent, or the error that names everything that is wrong with it, sent to this partition or to any.
+    """The columns of a send to this partition, or to any. Raises an error that names everything that is wrong with it.
 
-    `Forbidden`, if nothing is wrong with it, but it is not the caller's to send.
+    Raises `Forbidden` if all is right, but the caller may not send from these origins.
     """
     columns, faults = _taken(core, sent.messages if isinstance(sent, Few) else sent.content)
     if faults:
@@ -33,7 +33,7 @@ def sent_columns(core: Core, sent: Few | Many, caller: Grant, partition: int | N
 
 
 def own_columns(message: Message) -> MessageColumns:
-    """A message that the hub itself sends."""
+    """The columns of a message that the hub itself sends."""
     columns, faults = intake.from_messages(
         (message,), claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX, own=True
     )
@@ -48,7 +48,7 @@ def check_messages(sent: Sequence[object]) -> None:
 
 
 def taken_apart() -> InvalidRequest:
-    """The error for a body that was encoded for the way over a network."""
+    """The error for a body that is encoded for the network."""
     return InvalidRequest("A hub in this process takes messages or columns, not a body that was encoded.")
 
 

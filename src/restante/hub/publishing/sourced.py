@@ -1,8 +1,8 @@
-"""Publishes that say where their messages come from: what a partition has stored of a source is skipped.
+"""Publishes with source positions: messages up to the position that a partition has stored of the source are skipped.
 
-What is to be stored is found, judged and laid out in the caller's thread, by the positions that are committed then. The
-commit looks whether they are still the same, and if not, does it again. There is at most one publish of a source in a
-commit: whether it is stored decides what the next one skips. The new positions are in the commit of the messages.
+The messages to be stored are chosen, judged and laid out in the caller's thread, by the positions committed at that time.
+If the positions have changed by the time of the commit, the commit does it again. A commit has at most one publish of a
+source, because whether it is stored decides what the next one skips. The commit of the messages writes the new positions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SourceTotals:
 def sourced_publish(
     core: Core, columns: MessageColumns, source: str, partition: int | None, batch: bytes | None, caller: Grant
 ) -> PublishRequest:
-    """A publish of messages that are right, prepared as far as the positions allow that are committed now."""
+    """A publish of valid messages, prepared by the positions that are committed now."""
     name, spaces, positions = check_source(source), spaces_of(caller), positions_of(columns)
     line: Line = (_NOWHERE, source_key(name, spaces[0]))
     request = PublishRequest((), partition=partition, batch=batch, caller=caller, line=line, size=size_of(columns))
@@ -70,7 +70,7 @@ def sourced_publish(
 
 
 def admit_sources(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> list[PublishRequest]:
-    """The publishes that have something to store. The others are answered, or put off until the one before them is committed."""
+    """The publishes that have messages to store. The others are answered, or put off until their predecessor is committed."""
     found: list[PublishRequest] = []
     ahead: set[Line | None] = set()
     for request in publishes:
@@ -86,7 +86,7 @@ def admit_sources(core: Core, draft: RequestDraft, publishes: Sequence[PublishRe
 
 
 def conclude_sources(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
-    """The new positions of the sources whose messages are stored; and receipts and errors as their senders count."""
+    """Write the new positions of the sources, and adapt receipts and errors to the messages as they were sent."""
     for request in stored:
         rows = request.source
         if rows is None:
@@ -114,7 +114,7 @@ def _has_news(core: Core, draft: RequestDraft, request: PublishRequest, rows: So
 
 
 def _prepare(core: Core, request: PublishRequest, rows: SourcedRows, last: dict[int, int]) -> None:
-    """Judge what lies beyond these positions, and lay it out if all of it is new."""
+    """Judge the messages beyond these positions, and lay them out if all are new."""
     rows.last, rows.kept = last, beyond(rows.positions, rows.arrivals.partition, last)
     arrivals = rows.arrivals if len(rows.kept) == len(rows.positions) else taken(rows.arrivals, rows.kept)
     start = np.array([0, len(arrivals)])
@@ -131,7 +131,7 @@ def _known(get: Get, rows: SourcedRows) -> dict[int, int]:
 
 
 def _place(get: Get, partition: int, rows: SourcedRows) -> tuple[bytes, SourceRow | None]:
-    """Where a partition keeps the position: among the caller's own, unless only nobody's is there, which it may use."""
+    """The key and row of the source's position in a partition: the caller's own, or else one without an owner that it may use."""
     keys = [source_key(rows.name, owner) for owner in rows.spaces]
     for key in keys:
         value = get(partition, Space.SOURCE, key)
@@ -151,7 +151,7 @@ def _put_positions(core: Core, draft: RequestDraft, rows: SourcedRows, receipt: 
 
 
 def _as_sent(error: BaseException, rows: SourcedRows) -> BaseException:
-    """The same refusal, with the places that the messages had before some were skipped."""
+    """The same refusal, with message indices as sent, before some were skipped."""
     if not isinstance(error, FaultyMessages) or len(rows.kept) == len(rows.positions):
         return error
     return refusal([msgspec.structs.replace(fault, index=int(rows.kept[fault.index])) for fault in error.faults])

@@ -1,4 +1,4 @@
-"""Sources as people look at them: listed, shown, set back, forgotten."""
+"""The calls that list, show, reset and delete sources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from restante.model.storage.keys import after_prefix
 _ROWS_AT_ONCE = 1_000
 _TOKEN_CHARACTERS_MAX = 8 * SOURCE_CHARACTERS_MAX
 _Entry = tuple[bytes, int, bytes]
-"""A key, the partition that has it, and its value."""
+"""A key, its partition, and its value."""
 
 
 def read_source(core: Core, call: ReadSource, caller: Grant) -> SourceStatus:
@@ -83,7 +83,7 @@ def delete_source(core: Core, call: DeleteSource, caller: Grant) -> None:
 
 
 def _found(core: Core, name: str, caller: Grant) -> bytes:
-    """The key of the caller's own source of this name, or of the first that it may see."""
+    """The key of the caller's own source of this name, or else of the first one that the caller may see."""
     prefix = source_key(name, b"")
     keys = {key for key, _, _ in _entries(core, prefix, after_prefix(prefix)) if may_see(caller, key_source(key)[1])}
     own = [source_key(name, owner) for owner in spaces_of(caller)]
@@ -102,14 +102,14 @@ def _unknown(name: str, partition: int | None = None) -> SourceUnknown:
 
 
 def _sources(core: Core, caller: Grant, start: bytes) -> Iterator[tuple[bytes, list[_Entry]]]:
-    """The sources from a key on that the caller may see, each with what its partitions know of it."""
+    """The sources from key `start` on that the caller may see, each with its entries in all partitions."""
     for key, entries in groupby(_entries(core, start, None), key=itemgetter(0)):
         if may_see(caller, key_source(key)[1]):
             yield key, list(entries)
 
 
 def _entries(core: Core, start: bytes, end: bytes | None) -> Iterator[_Entry]:
-    """The entries of all partitions, by key."""
+    """The entries of all partitions, ordered by key."""
     return heapq.merge(*(_scanned(core, partition, start, end) for partition in core.owned))
 
 

@@ -1,4 +1,4 @@
-"""The calls about removal, carried out."""
+"""The functions that carry out the calls about removal."""
 
 from __future__ import annotations
 

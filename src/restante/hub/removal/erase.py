@@ -1,9 +1,9 @@
-"""Erase: a recipient's messages for good, history too.
+"""Erase: removes a recipient's messages for good, from history too.
 
-The segments that hold the recipient's data are written again without it, in every run, those kept for the feed
-included; heads, bundles, contents and change records of the recipient go in the same commit. What stays is a digest
-of each identity, so that the same message cannot come back by a repeated publish, and one record for the feed. The
-bytes that the store's files still have of it are scrubbed soon after.
+Segments with the recipient's data are written again without it, in all runs, including those kept for the feed. The same
+commit deletes the recipient's heads, bundles, contents and change records. What remains is a digest of each identity, so
+that a repeated publish cannot bring a message back, and one change record for the feed. The store's files are scrubbed of
+the remaining bytes soon after.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ Words = NDArray[np.uint64]
 
 @dataclass(slots=True)
 class _Found:
-    """The messages and rows that an erasure will remove."""
+    """The messages and rows that an erasure removes."""
 
     messages: int = 0
     waiting: int = 0
     ids: list[Words] = field(default_factory=list)
     changes: dict[Cabinet, list[int]] = field(default_factory=dict)
-    """Numbers of the change records."""
+    """The numbers of the change records of each cabinet."""
     ranges: list[NumberRange] = field(default_factory=list)
     pending: list[Numbers] = field(default_factory=list)
-    """For each stretch of rows, the messages that wait or are set aside: batches count them as withdrawn."""
+    """The messages that wait or are set aside, for each stretch of rows. Batches count them as withdrawn."""
 
 
 def erase(core: Core, address: MailboxAddress, *, dry_run: bool) -> int:
-    """Erase a recipient; gives the number of messages that history showed."""
+    """Erase a recipient; return the number of messages that history showed."""
     if dry_run:
         with core.pins.reading():
             return _find(core, look(core, address)).messages
@@ -87,7 +87,7 @@ def _find(core: Core, opened: Opened) -> _Found:
 
 
 def _erase(core: Core, address: MailboxAddress) -> int:
-    """Messages that arrive meanwhile lie in runs of their own and stay: they came after."""
+    """Erase the messages stored now. Messages that arrive meanwhile are in other runs, and stay."""
     partition = core.partitions[address.partition]
     opened = look(core, address)
     found = _find(core, opened)
@@ -118,7 +118,7 @@ def _erase(core: Core, address: MailboxAddress) -> int:
 
 
 def _remove_rows(core: Core, draft: RequestDraft, opened: Opened, found: _Found) -> None:
-    """Heads, bundles, contents, change records and what became of actions, if the heads are as they were looked at."""
+    """Delete heads, bundles, contents, change records and rows of actions. Raises `Stale` if a head has changed."""
     address = opened.address
     partition, prefix = address.partition, number_key(address.hash)
     cabinets = opened.cabinets()
@@ -132,13 +132,13 @@ def _remove_rows(core: Core, draft: RequestDraft, opened: Opened, found: _Found)
     erase_actions(core, draft, address, max((own.last for own in found.ranges), default=0))
     for key, value in draft.scan_prefix(partition, Space.BUNDLE, prefix):
         row = decode_bundle(value)
-        # A bundle of a cabinet that came after the look is open for messages that stay.
+        # A cabinet that is new since the look has messages that stay, and so do its bundles.
         if Cabinet(row.recipient, row.origin, row.kind) in cabinets:
             drop_bundle(core, draft, partition, key)
 
 
 def _leave_traces(core: Core, draft: RequestDraft, address: MailboxAddress, found: _Found) -> None:
-    """Digests of the identities, and a record that the feed will tell."""
+    """Store digests of the identities, and a change record for the feed."""
     now = core.clock()
     until = now + int(core.settings.collected_retention_seconds * 1_000_000)
     ids = np.concatenate(found.ids)
@@ -159,7 +159,7 @@ def _leave_traces(core: Core, draft: RequestDraft, address: MailboxAddress, foun
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """A run, and what is left of it."""
+    """A run, and its new row and segments without the erased messages."""
 
     old: Run
     row: RunRow
@@ -182,7 +182,7 @@ class _Rewritten:
 
 
 def _without(core: Core, run: Run, address: MailboxAddress) -> _Rewritten | None:
-    """The run with the segments of a recipient written again without it; None if it has nothing of it."""
+    """Write the segments of a run that have the recipient's messages again without them; None if there are none."""
     places: list[SegmentRow] = []
     segments: list[Segment] = []
     for place, stored in zip(run.row.segments, run.segments, strict=True):
@@ -202,7 +202,7 @@ def _without(core: Core, run: Run, address: MailboxAddress) -> _Rewritten | None
 
 
 def _drawers(stored: StoredSegment, address: MailboxAddress) -> NDArray[np.bool_]:
-    """Which drawers of a segment are the recipient's."""
+    """Which drawers of a segment belong to the recipient."""
     own: NDArray[np.bool_] = stored.segment.recipient_hash == np.uint64(address.hash)
     for drawer in np.flatnonzero(own).tolist():
         own[drawer] = stored.segment.recipients[drawer].as_py() == address.recipient

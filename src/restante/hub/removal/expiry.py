@@ -1,4 +1,4 @@
-"""Expiry: messages past their time are settled, also in mailboxes that nobody peeks."""
+"""Expiry: settles messages past their time, even in mailboxes that are never peeked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CABINETS_AT_ONCE = 200
 
 
 def expire(core: Core) -> int:
-    """Settle all that has expired; gives the number of messages."""
+    """Settle all expired messages; return how many."""
     return sum(_expire_partition(core, partition) for partition in core.partitions)
 
 
@@ -41,7 +41,7 @@ def _expire_partition(core: Core, partition: Partition) -> int:
 
 
 def _due(partition: Partition, stored: StoredSegment, now: int) -> list[int]:
-    """The drawers of a segment in which something has expired since they were last looked at."""
+    """The drawers of a segment with messages that have expired since the drawers were last examined."""
     expiries = partition.expiries.get(stored.blob.number)
     if expiries is None and stored.earliest_expiry is not None and stored.earliest_expiry > now:
         return []
@@ -60,7 +60,7 @@ def _address(core: Core, cabinet: Cabinet) -> MailboxAddress:
 
 
 def _note_next(core: Core, partition: Partition, stored: StoredSegment, drawers: list[int], now: int) -> None:
-    """Remember when the next message of these drawers expires, so that they are left in peace until then."""
+    """Remember when the next message of these drawers expires, so that they need no look until then."""
     if not drawers:
         return
     known = partition.expiries.get(stored.blob.number)

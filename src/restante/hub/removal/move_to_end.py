@@ -1,4 +1,4 @@
-"""Putting a message at the end of its cabinet: a mailbag of one, under the number of the change that released it."""
+"""Moving a message to the end of its cabinet: it becomes a mailbag of one, with the number of the change that releases it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from restante.model.publishing.message import ACTION_KIND, MessageColumns
 
 
 def move_to_end(core: Core, draft: RequestDraft, address: MailboxAddress, found: Located) -> int:
-    """Store the message again under the next sequence number, which is given."""
+    """Store the message again under the next sequence number; return the number."""
     piece = with_data(core.store, found.chunk.stored, found.chunk.row, found.chunk.records)
     columns = message_columns([piece], found.cabinet)
     is_action = found.cabinet.kind == ACTION_KIND
@@ -43,7 +43,7 @@ def move_to_end(core: Core, draft: RequestDraft, address: MailboxAddress, found:
 
 
 def _alive(core: Core, columns: MessageColumns) -> MessageColumns:
-    """An action that is to be done again though its time is over gets as much time as one that says nothing of it."""
+    """The columns of an action. If its time is over, it gets the default time anew, because it is to be done again."""
     now = core.clock()
     if int(columns.expires_at[0]) > now:
         return columns

@@ -1,6 +1,6 @@
-"""Withdraw, set aside, release, purge and expire: messages settled, or unsettled, out of turn.
+"""Withdraw, set aside, release, purge and expire: settling messages out of turn, and undoing it.
 
-Each looks first, outside the committer's thread, and commits only if the heads are still as they were.
+Each operation looks into the mailbox first, outside the committer's thread, and commits only if the heads are unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Parts = list[Part]
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Messages of one cabinet to be settled, if the mailbox is still as it was looked into."""
+    """The messages of one cabinet to be settled, if its head is still the same."""
 
     address: MailboxAddress
     cabinet: Cabinet
@@ -41,7 +41,7 @@ class Settlement:
     kind: ChangeKind
     parts: Parts
     waited: int
-    """How many of them wait."""
+    """How many of the messages wait."""
 
     def fresh(self, draft: RequestDraft) -> bool:
         return _fresh(draft, self.address, self.cabinet, self.head, self.erasures)
@@ -109,10 +109,10 @@ def _release(core: Core, address: MailboxAddress, message_id: str) -> None:
 
 
 def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, found: Located) -> None:
-    """Back into its place, or at the end if the head or an open bundle reaches past it.
+    """Release a message into its place, or to the end if the head or an open bundle has passed its place.
 
-    At the end, too, where mail is collected by number: who is connected has got past its place, and would collect it
-    without having seen it. An action goes to the end always: groups have got past its place.
+    Mail that is collected by number also goes to the end: a connected client is past the place, and would collect the message
+    without having seen it. Actions always go to the end, because groups are past their place.
     """
     head = found.head
     if not _fresh(draft, address, found.cabinet, head, found.erasures):
@@ -132,7 +132,7 @@ def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, foun
     draft.put_head(address.partition, address.hash, found.cabinet, msgspec.structs.replace(head, apart=apart))
     if not is_action:
         draft.add_waiting(address.partition, 1)
-    # It may have expired meanwhile: its drawer is to be looked at again.
+    # The message may have expired meanwhile, so expiry must examine its drawer again.
     blob = found.chunk.stored.blob.number
     draft.applies.append(lambda: core.partitions[address.partition].expiries.pop(blob, None))
 
@@ -155,7 +155,7 @@ def _check_not_held(found: Located) -> None:
 
 
 def _settle_expired(core: Core, address: MailboxAddress, found: Located) -> None:
-    """A message past its time that nobody has settled yet is settled now."""
+    """Settle a message that is past its time and not settled yet."""
     if found.state is State.EXPIRED and bool(waiting_mask(found.head, found.chunk.numbers)[0]):
         _settle_one(core, address, found, ChangeKind.EXPIRED)
 
@@ -168,13 +168,13 @@ def _settle_one(core: Core, address: MailboxAddress, found: Located, kind: Chang
 
 
 Chooser = Callable[[Chunk, Head], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
-"""Says which rows of a chunk are to be settled, and which of those wait."""
+"""A function that returns masks of the rows of a chunk to be settled, and of those among them that wait."""
 
 
 def purge(
     core: Core, address: MailboxAddress, *, origin: str | None, kind: str | None, before: int | None, dry_run: bool
 ) -> int:
-    """Withdraw what waits or is set aside; what is in an open bundle stays."""
+    """Withdraw messages that wait or are set aside, except those in an open bundle; return how many."""
 
     def choose(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         waits = waiting_mask(head, chunk.numbers) & ~_held(head, chunk.numbers)
@@ -203,10 +203,9 @@ def _held(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
 def expire_cabinets(
     core: Core, cabinets: Sequence[tuple[MailboxAddress, Cabinet]], now: int
 ) -> tuple[int, set[Cabinet]]:
-    """Settle what has expired in some cabinets, in one commit, but for what open bundles keep.
+    """Settle the expired messages of some cabinets in one commit, except those in open bundles; return how many.
 
-    A cabinet whose head changes meanwhile, or that is damaged, is passed over, and named: the next round has to find
-    it again.
+    A cabinet that is damaged, or whose head changes meanwhile, is skipped, and returned: the next round must find it again.
     """
 
     def choose(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -215,7 +214,7 @@ def expire_cabinets(
         return chosen, chosen
 
     def choose_actions(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Choose as `choose` does, but no action that is being done."""
+        """Choose like `choose`, but no action that is running."""
         chosen, _ = choose(chunk, head)
         running = core.memory(ActionMemory).running(chunk.stored.blob.partition)
         chosen &= ~np.isin(chunk.numbers, list(running))
@@ -246,7 +245,7 @@ def expire_cabinets(
 def _settlement(
     core: Core, opened: Opened, cabinet: Cabinet, kind: ChangeKind, choose: Chooser, *, due: int | None = None
 ) -> Settlement:
-    """The rows of a cabinet that are to be settled."""
+    """The settlement of the rows of a cabinet that `choose` selects."""
     head = opened.head(cabinet)
     places = opened.places.get(cabinet, [])
     parts, waited = [], 0

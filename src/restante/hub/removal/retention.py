@@ -1,10 +1,10 @@
-"""Retention: what was settled long enough ago goes, with its bundles, its change records and its identity.
+"""Retention: messages settled long enough ago are forgotten, with their bundles, change records and identities.
 
-Change records lie in the order of time, so the oldest tell what ends its retention next. Forgetting is one small entry
-in the head: from then on history does not show the messages. Their bytes go when the runs that hold them are merged,
-or rewritten because most of them is past its time.
+Change records are in order of time, so the oldest ones show whose retention ends next. Forgetting is a small change of the
+head, after which history no longer shows the messages. Their bytes go when their runs are merged, or rewritten because at
+least half of their messages are forgotten.
 
-`FeedHolds` lets a subject hold back, for a time, what it has still to read of the feed.
+`FeedHolds` lets a subject delay, for a time, the forgetting of changes that it still has to read from the feed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from restante.model.storage.run import Run, RunRow, in_order
 
 @dataclass(slots=True)
 class FeedHolds:
-    """The subjects that may hold the feed back."""
+    """The subjects that may hold changes back."""
 
     holders: list[Callable[[int], int | None]] = field(default_factory=list)
-    """Functions of a partition: the number up to which a subject has passed it; None if it holds nothing back."""
+    """Functions from a partition to the number up to which a subject has read it; None if it holds nothing back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class FeedHold:
     """The changes that are held back in one partition."""
 
     passed: int | None
-    """The number up to which all readers have passed; None: nobody holds anything back."""
+    """The number up to which all holders have read; None if nothing is held back."""
     since: int
-    """The time up to which nothing is held any more."""
+    """Changes up to this time are no longer held back."""
 
     def has(self, number: int, at: int) -> bool:
-        """Whether what has this number, and happened then, is held back."""
+        """Whether a change with this number and time is held back."""
         return self.passed is not None and number > self.passed and at > self.since
 
 
@@ -70,7 +70,7 @@ _FORGETTING = (ChangeKind.COLLECTED, ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
 
 
 def retain(core: Core) -> int:
-    """Forget all that is past its retention, and free what it took; gives the number of messages forgotten."""
+    """Forget everything past its retention, and free its space; return the number of messages forgotten."""
     forgotten = 0
     for partition in core.partitions:
         forgotten += forget(core, partition)
@@ -81,7 +81,7 @@ def retain(core: Core) -> int:
 
 
 def forget(core: Core, partition: Partition) -> int:
-    """The messages whose settling is past retention leave history."""
+    """Forget the messages whose retention since they were settled is over; return how many."""
     before = core.clock() - int(core.settings.collected_retention_seconds * 1_000_000)
     hold, forgotten = hold_of(core, partition.number), 0
     while True:
@@ -98,7 +98,7 @@ def forget(core: Core, partition: Partition) -> int:
 def forget_records(
     core: Core, draft: RequestDraft, partition: Partition, due: Sequence[NumberedRecord], *, in_feed: bool = True
 ) -> int:
-    """Forget what these records settled, and the records; gives the number of messages. `in_feed`: the feed has them."""
+    """Forget these records and the messages they settled; return the number of messages. `in_feed`: the feed has the records."""
     forgotten = 0
     for number, record in due:
         cabinet = Cabinet(record.recipient, record.origin, record.message_kind)
@@ -106,7 +106,7 @@ def forget_records(
         draft.delete(partition.number, Space.CHANGE, number_key(number))
         draft.delete(partition.number, Space.SETTLEMENT, settlement_key(recipient_hash, cabinet, number))
         if in_feed:
-            # What the record speaks of has lower numbers, so the feed begins behind all of it.
+            # The messages of the record have lower numbers, so the feed begins after all of them.
             draft.add_feed_gone(partition.number, number)
         if record.kind in _FORGETTING:
             forget_actions(core, draft, partition.number, recipient_hash, record)
@@ -126,10 +126,10 @@ def _count_forgotten(partition: Partition, messages: int) -> None:
 
 
 def forgotten_head(head: Head, record: ChangeRecord) -> Head:
-    """The head without the messages of this record.
+    """The head after forgetting the messages of this record.
 
-    All that a collected bundle's range covers, or that lies before it, was settled no later than the bundle; so the
-    whole stretch is forgotten. What was settled apart is forgotten one by one until such a stretch covers it.
+    Everything up to the end of a collected bundle was settled no later than the bundle, so the whole stretch is forgotten.
+    Messages settled apart are forgotten one by one, until such a stretch covers them.
     """
     if record.kind is ChangeKind.COLLECTED and not record.apart:
         forgotten, apart = max(head.forgotten, record.ranges[-1].last), head.apart
@@ -141,7 +141,7 @@ def forgotten_head(head: Head, record: ChangeRecord) -> Head:
 
 
 def drop_bundle(core: Core, draft: RequestDraft, partition: int, key: bytes) -> None:
-    """A bundle and its content go."""
+    """Delete a bundle and its content."""
     draft.delete(partition, Space.BUNDLE, key)
     content = draft.get(partition, Space.CONTENT, key)
     if content is not None:
@@ -152,7 +152,7 @@ def drop_bundle(core: Core, draft: RequestDraft, partition: int, key: bytes) -> 
 
 
 def _drop_old_erasures(core: Core, partition: Partition) -> None:
-    """Digests of erased messages go when the messages would have gone."""
+    """Drop digests of erased messages once the messages would have been forgotten."""
     if not len(partition.erased):
         return
     entries = core.store.scan(partition.number, Space.ERASED)
@@ -171,7 +171,7 @@ def _drop_old_erasures(core: Core, partition: Partition) -> None:
 
 
 def sweep(core: Core, partition: Partition) -> None:
-    """Free what forgotten messages take: runs mostly past retention, heads of empty cabinets, old runs of the feed."""
+    """Free the space of forgotten messages: mostly forgotten runs, heads of empty cabinets, old runs of the feed."""
     with partition.filing_lock:
         _drop_feed_runs(core, partition)
     if not partition.counters.forgotten or not partition.forgotten_rows:
@@ -186,7 +186,7 @@ def sweep(core: Core, partition: Partition) -> None:
 
 
 def _mostly_forgotten(partition: Partition, seen: Overview) -> list[Run]:
-    """Runs of which at least half the rows, by their drawers, are forgotten."""
+    """The runs at least half of whose rows are forgotten, counted by whole drawers."""
     forgotten = seen.of_heads([head.forgotten for head in seen.decoded])[seen.rank]
     dead = np.where(seen.last <= forgotten, seen.count, 0)
     by_blob = np.bincount(seen.segment, dead, len(seen.segments))
@@ -200,11 +200,11 @@ def _mostly_forgotten(partition: Partition, seen: Overview) -> list[Run]:
 
 
 def _drop_idle_heads(core: Core, partition: Partition) -> None:
-    """A head goes when no message of its cabinet is stored any more."""
+    """Drop heads of cabinets that have no stored message any more."""
     with core.pins.reading():
         seen = overview(core, partition)
     if any(stored.segment.damaged is not None for stored in seen.segments):
-        # What a damaged directory holds is not seen: a head that seems idle may be somebody's, whose mail was collected.
+        # Drawers in a damaged directory are not seen, so a head that seems idle may be that of collected mail in them.
         return
     used = np.zeros(seen.ranks, np.bool_)
     used[seen.rank] = True
@@ -222,9 +222,9 @@ def _delete_unchanged(draft: RequestDraft, partition: int, entries: Sequence[tup
 
 
 def _drop_feed_runs(core: Core, partition: Partition) -> None:
-    """Runs kept for the feed go when the feed no longer reaches back to them; in number order, so that it has a start.
+    """Drop runs kept for the feed that are past its reach, in number order, so that the feed has one start.
 
-    Under the filing lock: what the visible runs can tell must not change meanwhile.
+    Call it under the filing lock, because the visible runs must not change meanwhile.
     """
     before, hold = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000), hold_of(core, partition.number)
     old = list(
@@ -244,10 +244,10 @@ def _drop_feed_runs(core: Core, partition: Partition) -> None:
 
 
 def _still_in_order(partition: Partition, row: RunRow) -> bool:
-    """Whether the feed finds the messages of a run that was kept for it in the visible runs as well.
+    """Whether the feed also finds the messages of a run kept for it in visible runs.
 
-    A run that is read in number order has all messages of its numbers that are stored. Those that are forgotten lie
-    before the start of the feed.
+    A visible run that is read in number order has all stored messages of its numbers. Forgotten messages come before the
+    start of the feed.
     """
     holding = [run.row for run in partition.runs if run.row.first <= row.last and run.row.last >= row.first]
     return all(in_order(own) for own in holding)

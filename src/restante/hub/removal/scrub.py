@@ -1,8 +1,8 @@
-"""After an erasure: no file of the store keeps what was erased.
+"""Scrubbing after an erasure, so that no file of the store keeps erased bytes.
 
-The commit of an erasure takes the recipient's rows and blobs away; their bytes still lie where the engine has not
-written over them yet. That this is to be mended is noted in the same commit, so that a restart knows it too. It is done
-in the background, once for all erasures so far, and when the hub is closed.
+The commit of an erasure deletes the recipient's rows and blobs, but their bytes remain where the engine has not overwritten
+them yet. The same commit notes that the store must be scrubbed, so that a restart knows it too. Scrubbing runs in the
+background, once for all erasures so far, and when the hub is closed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class Erasures:
     """The memory of erasures."""
 
     epoch: int = 0
-    """All that erasures took away was buried before this epoch of the pins."""
+    """The epoch of the pins before which everything erased was buried."""
     forgetters: list[Callable[[], None]] = field(default_factory=list)
-    """Functions of other subjects that forget rows which they hold in memory."""
+    """Functions by which other subjects forget rows that they keep in memory."""
 
 
 def note(core: Core, draft: RequestDraft) -> None:
-    """Note that the store is to be scrubbed. Each note differs from those before it; it comes after all that the draft buries."""
+    """Note that the store must be scrubbed. Every note is different. Call it after everything that buries blobs in the draft."""
     draft.put(core.owned.start, Space.META, _KEY, core.random(_NOTE_BYTES))
     draft.applies.append(lambda: setattr(core.memory(Erasures), "epoch", core.pins.epoch()))
 
 
 def scrub(core: Core) -> int:
-    """Scrub the store if that is noted; gives whether it was done. What somebody still reads waits for the next time."""
+    """Scrub the store if that is noted; return 1 if it was done. If a reader still uses erased blobs, wait for the next time."""
     noted = core.store.get(core.owned.start, Space.META, _KEY)
     if noted is None:
         return 0
@@ -45,7 +45,7 @@ def scrub(core: Core) -> int:
         return 0
 
     def plan(draft: RequestDraft) -> int:
-        # Another erasure may have come meanwhile, and noted itself.
+        # Another erasure may have written its own note meanwhile.
         if draft.get(core.owned.start, Space.META, _KEY) == noted:
             draft.delete(core.owned.start, Space.META, _KEY)
         return 1

@@ -1,6 +1,6 @@
-"""The feed's columns: messages as they were published, and what became of them, in the order of the log.
+"""The feed as columns: messages as published, and the changes to them, in the order of the log.
 
-Everything here is columns. A change that speaks of many messages is many rows with the same sequence number.
+A change that concerns many messages is many rows with the same sequence number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FEED_SCHEMA = pa.schema(_FIELDS)
 """A row of the feed. Columns that a kind of change does not have are null."""
 
 ALWAYS = ("sequence_number", "change")
-"""The columns that come whatever is asked for."""
+"""The columns that every answer has."""
 PUBLISHED = "published"
 CHANGES = (PUBLISHED, *(kind.value for kind in ChangeKind))
 _CHANGE_TEXTS = string_array(CHANGES)
@@ -62,13 +62,13 @@ _RECORD_FIELDS = {
     "key": "key",
 }
 _SLICES_MAX = 64
-"""Up to so many stretches of messages and changes are laid one behind the other as they are; more are copied."""
+"""Up to this many stretches of messages and changes are chained without copying; more are copied."""
 
 NumberedRecord = tuple[int, ChangeRecord]
 
 
 def feed_columns(asked: Sequence[str]) -> tuple[str, ...]:
-    """The columns of an answer, in the order of the schema; none asked for: all."""
+    """The columns of an answer, in the order of the schema; all if none are asked for."""
     return tuple(name for name in FEED_SCHEMA.names if not asked or name in asked or name in ALWAYS)
 
 
@@ -78,7 +78,7 @@ def schema_of(names: Sequence[str]) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Messages released to the end: the number that each lives on under, the one that it had, and when."""
+    """Messages released to the end: their new numbers, their old numbers, and the times."""
 
     number: Numbers
     old: Numbers
@@ -92,7 +92,7 @@ class Released:
 
 
 def published_table(rows: Gathered, released: Released, names: Sequence[str]) -> pa.Table:
-    """Messages in number order. One that was released to the end was not published again, and says so."""
+    """Messages in number order, as changes `published`, or `released` if they were released to the end."""
     count = len(rows.numbers)
     codes, old = np.zeros(count, np.int32), rows.numbers
     at = rows.records["published_at"].astype(np.int64)
@@ -120,21 +120,21 @@ def published_table(rows: Gathered, released: Released, names: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The messages that change records speak of: row i is one of record `record[i]`; the records' rows lie in order."""
+    """The messages that change records concern. Row i belongs to record `record[i]`; rows are in the order of the records."""
 
     record: NDArray[np.int64]
     number: Numbers
-    """0: the record speaks of no message."""
+    """The number of each message; 0 if the record concerns none."""
     id: Words | None
-    """The ids of the messages; None: nobody asked for them."""
+    """The ids of the messages; None if they were not asked for."""
     known: NDArray[np.bool_]
     """Which ids are known."""
     text_id: Column | None = None
-    """The texts of ids that are no UUIDs. None: nobody asked, or there are none."""
+    """The texts of ids that are no UUIDs; None if they were not asked for, or there are none."""
 
 
 def changes_table(records: Sequence[NumberedRecord], rows: Settled, names: Sequence[str]) -> pa.Table:
-    """One row for each message that the records speak of, and one for a record that speaks of none."""
+    """One row for each message that the records concern, and one for each record that concerns none."""
 
     def column(name: str) -> Column:
         if name == "sequence_number":
@@ -154,7 +154,7 @@ def changes_table(records: Sequence[NumberedRecord], rows: Settled, names: Seque
 
 
 def _record_column(records: Sequence[NumberedRecord], rows: Settled, name: str) -> Column:
-    """A column that a record says of itself; empty is null. How many messages it was of is said where they are not listed."""
+    """A column of the records themselves; empty values become null. `messages` is the count of erasures, which list none."""
     if name == "messages":
         return _each([r.count if r.kind is ChangeKind.ERASED else None for _, r in records], pa.int64(), rows)
     if name == "text_id" and rows.text_id is not None:
@@ -172,7 +172,7 @@ def nulls(count: int, name: str) -> Column:
 
 
 def _each(values: Sequence[object], kind: pa.DataType, rows: Settled) -> Column:
-    """A value of each record, repeated for each of its rows."""
+    """A value for each record, repeated for each of its rows."""
     column: Column = pa.array(values, kind)
     return column.take(column_of(rows.record))
 
@@ -209,7 +209,7 @@ def in_log_order(published: Sequence[pa.Table], changes: pa.Table | None, names:
 def _slices(
     messages: pa.Table, changes: pa.Table, before: NDArray[np.int64], begins: NDArray[np.int64]
 ) -> list[pa.Table]:
-    """The stretches by turns: the messages before each stretch of changes, then those changes; at last the messages left."""
+    """The stretches in turn: the messages before each stretch of changes, then those changes, and finally the other messages."""
     slices, taken = [], 0
     ends = np.append(begins[1:], changes.num_rows)
     for upto, begin, end in zip(before.tolist(), begins.tolist(), ends.tolist(), strict=True):

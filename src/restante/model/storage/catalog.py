@@ -1,4 +1,4 @@
-"""The catalog: which drawers hold which cabinet's messages, from the directories of a partition's visible runs."""
+"""The catalog: finds a recipient's drawers in the directories of a partition's visible runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from restante.model.storage.segment import Segment, block_checks
 
 @dataclass(frozen=True, slots=True)
 class DrawerPlace:
-    """One drawer of a cabinet: where its rows lie and which sequence numbers they have."""
+    """One drawer of a cabinet: the location and the sequence numbers of its rows."""
 
     stored: StoredSegment
     drawer: int
@@ -33,7 +33,7 @@ Mailbox = dict[Cabinet, list[DrawerPlace]]
 
 
 def mailbox(runs: Sequence[Run], recipient: str, recipient_hash: int) -> Mailbox:
-    """The drawers of a recipient. Texts are compared: a recipient whose hash collides is not mixed in."""
+    """The drawers of a recipient. Names are compared too, because hashes of recipients may collide."""
     found: Mailbox = {}
     key = np.uint64(recipient_hash)
     for run in runs:
@@ -54,7 +54,7 @@ def _candidates(run: Run, key: np.uint64) -> Sequence[StoredSegment]:
 
 
 def damaged_directory(stored: StoredSegment, first: int, last: int) -> DataDamaged:
-    """The error for recipients that may lie in the lines first to last (exclusive) of a directory, some of them damaged."""
+    """The error for recipients that may be in the lines first to last (exclusive) of a directory, some of which are damaged."""
     block = _bad_block(stored.segment, first, last)
     what = "frame" if block is None else f"directory (block {block} of the ledger)"
     return DataDamaged(
@@ -68,7 +68,7 @@ def damaged_directory(stored: StoredSegment, first: int, last: int) -> DataDamag
 
 
 def _bad_block(segment: Segment, first: int, last: int) -> int | None:
-    """The block that damages these lines: their own or, for texts lie behind the lines, one after it.
+    """The damaged block that affects these lines: their own, or a later one, because the texts come after all lines.
 
     None if not even the checksums can be read.
     """

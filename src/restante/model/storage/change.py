@@ -1,7 +1,7 @@
-"""Change records: what became of messages, each with its own sequence number in the partition's log.
+"""Change records say what became of messages. Each has its own sequence number in the partition's log.
 
-A record speaks of one cabinet. It is kept under its number, for the feed and for retention, and found by its cabinet
-through an index of settlements, for history.
+A record concerns one cabinet. It is stored under its number, for the feed and for retention; an index by cabinet
+(`Space.SETTLEMENT`) finds it for history.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChangeKind(Enum):
 
 
 class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
-    """`ranges` say which messages of the cabinet, less those `left_out` (settled before)."""
+    """A change of the cabinet's messages in `ranges`, except those in `left_out`, which were settled before."""
 
     kind: ChangeKind
     at: int
@@ -39,14 +39,14 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
     left_out: tuple[NumberRange, ...] = ()
     bundle_id: bytes = b""
     moved: bool = False
-    """Released to the end: the message in `ranges` lives on under the number of this change."""
+    """Whether the message in `ranges` was released to the end, where it has this change's number."""
     batch: bytes = b""
-    """The batch that was completed, in the partition of its id; such a record speaks of no cabinet."""
+    """The completed batch, for a record in the partition of its id. Such a record concerns no cabinet."""
     key: str = ""
     apart: bool = False
-    """Collected before an earlier one of its cabinet was: what lies before it may still wait."""
+    """Whether the message was collected out of turn, so that earlier ones of its cabinet may still wait."""
     aside: tuple[NumberRange, ...] = ()
-    """The messages of `ranges` that were set aside until then: retention may have removed the record that said so."""
+    """The messages of `ranges` that were set aside until then. Retention may have removed the record that set them aside."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,7 +1,7 @@
-"""The changes of one commit: the only thing a store engine carries out.
+"""`Changes` are the changes of one commit, which is all that a store engine has to carry out.
 
-Keys are ordered byte strings inside (partition, space). Values are small. Blobs are immutable: written once,
-read in slices, deleted whole.
+Keys are ordered byte strings within (partition, space). Values are small. Blobs are immutable: written once, read in
+slices, deleted whole.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Space(IntEnum):
 
 
 class BlobKey(NamedTuple):
-    """The name of a blob: the hub gives ascending numbers inside a partition and never reuses one."""
+    """The name of a blob. The hub assigns ascending numbers within a partition and never reuses one."""
 
     partition: int
     number: int
@@ -80,14 +80,14 @@ class EntryKey(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """Entries to put (None deletes), blobs to write and to drop, and the fences that must still hold."""
+    """Entries to put (None deletes), blobs to write and to drop, and the fences that must be unchanged."""
 
     entries: dict[EntryKey, bytes | None] = field(default_factory=dict)
     blobs: list[tuple[BlobKey, Sequence[Buffer]]] = field(default_factory=list)
-    """Each blob as parts to be written one after another."""
+    """Each blob as a sequence of parts."""
     dropped: list[BlobKey] = field(default_factory=list)
     fences: dict[int, int] = field(default_factory=dict)
-    """Partition → the fencing number that its owner holds; another one in the store is a conflict."""
+    """The fence that this hub holds, by partition. A different one in the store is a conflict."""
 
     def put(self, partition: int, space: Space, key: bytes, value: bytes) -> None:
         self.entries[EntryKey(partition, space, key)] = value

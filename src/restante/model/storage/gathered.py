@@ -1,4 +1,4 @@
-"""Stored messages gathered from many segments and put into an order, as the columns that the hub gives out."""
+"""`Gathered`: stored messages from many segments, in some order, as columns for answers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID, ids_of
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Row i lies in drawer `line[i]`, which says whose it is. Texts may hold values that no row uses."""
+    """Row i is in drawer `line[i]`, which gives its recipient, origin and kind. Texts may hold values that no row uses."""
 
     numbers: Numbers
     records: RecordArray
     line: NDArray[np.int64]
     recipient: Texts
-    """The recipient of each drawer; `origin` and `kind` are those of each drawer, too."""
+    """The recipient of each drawer; `origin` and `kind` are also per drawer."""
     origin: Texts
     kind: Texts
     document_types: pa.StringArray
     media_types: pa.StringArray
     data: pa.LargeBinaryArray | None
-    """The data of the rows; None: nobody asked for it."""
+    """The data of the rows; None if it was not asked for."""
     properties: pa.LargeBinaryArray | None
-    """The properties of the rows; None: nobody asked for them, or there are none."""
+    """The properties of the rows; None if they were not asked for, or there are none."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -61,7 +61,7 @@ class Gathered:
 
 
 def message_column(rows: Gathered, name: str) -> Column:
-    """A column that messages have of themselves, as `MESSAGE_SCHEMA` types it."""
+    """A column of the messages themselves, with its type in `MESSAGE_SCHEMA`."""
     make = _COLUMNS.get(name)
     return time_column(rows.records[name].astype(np.int64)) if make is None else make(rows)
 
@@ -94,7 +94,7 @@ def _text_ids(rows: Gathered) -> Column:
 
 
 def _text_column(codes: NDArray[np.int32], values: pa.StringArray) -> Column:
-    """A dictionary of many values that few rows use would be handed on with each page: then only those in use."""
+    """A dictionary column. Values that no row uses are dropped if they are many, or each page would carry them along."""
     texts = Texts(codes, values)
     return (texts.compact() if len(values) > len(codes) else texts).to_dictionary()
 
@@ -112,4 +112,4 @@ _COLUMNS: dict[str, Callable[[Gathered], Column]] = {
     "data": _data,
     "properties": _properties,
 }
-"""The function that makes each column; columns that are not listed are times."""
+"""The function that makes each column. All columns that are not listed are times."""

@@ -1,7 +1,7 @@
-"""A handful of messages as one segment: the bytes that `segment.encode` gives, without a column.
+"""`Handful` encodes a few messages as one segment, row by row: the same bytes as `segment.encode`, without columns.
 
-A column costs the same for one row as for thousands. Here everything is done row by row, with plain numbers, so that
-a commit of few messages, and the filing of few, cost what their messages cost. Tests hold both ways to the same.
+A column operation costs about the same for one row as for thousands. Working row by row with plain numbers makes commits
+and filing of a few messages cheap. Tests check that both ways give the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ assert _DRAWER.size == DRAWER.itemsize
 
 
 class _Places(dict[str, int]):
-    """Names with their places; one that is not there yet gets the next."""
+    """Names with their places. Looking up a new name gives it the next place."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class _Places(dict[str, int]):
 
 
 class NameTable:
-    """The distinct names of some handfuls, each with its place, in the order of their first appearance."""
+    """The distinct names of some handfuls with their places, in order of first appearance."""
 
     __slots__ = ("_key", "document_types", "kinds", "media_types", "origins")
 
@@ -72,7 +72,7 @@ _name_hash = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
 class _Codes(dict[int, int]):
-    """A table from the places of names in another table to those in this one; a name gets its place when a row first has it."""
+    """Maps the places of another table to places in this one. A name gets its place when a row first uses it."""
 
     __slots__ = ("_names", "_other")
 
@@ -86,21 +86,21 @@ class _Codes(dict[int, int]):
 
 
 _Row = tuple[bytes, int, int, int, int, int, int, int, bytes, bytes]
-"""Id, expiry, time of publishing, place, weight, document type, media type, flags, data, properties."""
+"""Id, expiry, publishing time, place, weight, document type, media type, flags, data, properties."""
 
 _Drawer = tuple[int, int, bytes, int, int, list[_Row]]
-"""The values that are alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
+"""The hashes of recipient and cabinet, the recipient, the origin, the kind, and the rows of a cabinet."""
 
 
 class Handful:
-    """Rows by cabinet, those of each in the order in which they came."""
+    """Rows grouped by cabinet, within each in order of arrival."""
 
     __slots__ = ("_codes", "_drawers", "_names", "count")
 
     def __init__(self, names: NameTable) -> None:
         self._names = names
         self._codes: dict[bytes, tuple[_Codes, ...]] = {}
-        """The codes of a segment's names, by the names as they are written: most segments have the same."""
+        """The codes of a segment's names, by the encoded names, because most segments have the same names."""
         self._drawers: dict[tuple[bytes, int, int], _Drawer] = {}
         self.count = 0
 
@@ -128,9 +128,9 @@ class Handful:
         self.count += 1
 
     def add_segment(self, content: bytes, shift: int) -> None:
-        """Add all rows of a segment that follows those before it; `shift` is what the places of its rows grow by.
+        """Add all rows of a later segment, with their places shifted by `shift`.
 
-        `DataDamaged` if the segment is not as it was written.
+        Raises `DataDamaged` if a checksum of the segment is wrong.
         """
         count, drawers, packed, texts, _, ledger, _, frame = decode_header(content)
         checks = check_bytes(content[frame : frame + ledger]) + check_bytes(content[frame + ledger :])
@@ -164,9 +164,9 @@ class Handful:
         return codes
 
     def encoded(self, group: int, names: bytes) -> EncodedSegment | None:
-        """The segment, once all names are known.
+        """The encoded segment; `names` is the complete table of names.
 
-        None if the hashes of two cabinets collide: then the texts decide their order, which is not done here.
+        None if the hashes of two cabinets collide, because ordering them by their texts is left to `segment.encode`.
         """
         drawers = list(self._drawers.values())
         if len(drawers) > 1:
@@ -216,7 +216,6 @@ def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, byte
                 properties.append(own)
                 more += size
             weights += weight
-            # Written out, as every message comes by here.
             expiry = min(expiry, expires_at)
             published = min(published, published_at)
         count, text_end, first = len(rows), text_end + len(recipient), rows[0][3]
@@ -242,7 +241,7 @@ def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, byte
 
 
 def _rows(content: bytes, areas: tuple[int, int], count: int, shift: int, types: list[_Codes]) -> list[_Row]:
-    """The rows of a segment in full, with places and names as they are to be; its areas are records and data."""
+    """The rows of a segment with their new places and name codes. `areas` are the offsets of records and data."""
     records_at, data_at = areas
     document_types, media_types = types
     properties_at = records_at + count * _RECORD.size

@@ -1,9 +1,9 @@
-"""The head of a cabinet: the only truth of what waits in it.
+"""The head of a cabinet alone decides which of its messages wait.
 
-A message waits ⇔ its number is visible, beyond its cabinet's head, and not settled apart. `apart` lists, as ranges of
-sequence numbers, what was settled out of turn. A range speaks of this cabinet's messages only, so it may run over the
-numbers of others. Behind the head, only what still means something is listed: messages set aside, and those withdrawn
-after that, until their retention ends.
+A message waits ⇔ its number is visible, above its cabinet's `head`, and not listed in `apart`. `apart` lists the messages
+that were settled out of turn, as ranges of sequence numbers. A range concerns only this cabinet's messages, so it may span
+numbers of other cabinets. At or below `head`, only entries that still matter are listed, such as messages set aside, and
+those withdrawn after that, until their retention ends.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Apart(IntEnum):
     WITHDRAWN = 2
     SET_ASIDE = 3
     GONE = 4
-    """Past its retention: no longer shown."""
+    """Past its retention, and no longer shown."""
     MOVED = 5
-    """Released to the end: lives on under a new number."""
+    """Released to the end of the mailbox, under a new number."""
     COLLECTED = 6
-    """Collected before an earlier message of its cabinet was: only actions are."""
+    """Collected before an earlier message of its cabinet, which happens only to actions."""
 
 
 class NumberRange(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +48,7 @@ class ApartRange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OpenMark(msgspec.Struct, frozen=True, array_like=True):
-    """The open bundle of a cabinet, recorded here too: regrouping origins can't put a message in two bundles."""
+    """The open bundle of a cabinet. Recording it here keeps a message out of a second bundle when origins are regrouped."""
 
     bundle_id: bytes
     first: int
@@ -80,7 +80,7 @@ def decode_head(value: bytes) -> Head:
 
 
 def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
-    """For each of the cabinet's numbers why it is apart, or 0."""
+    """For each of the cabinet's numbers the reason why it is listed apart, or 0."""
     why = np.zeros(len(numbers), np.int8)
     for entry in head.apart:
         low, high = np.searchsorted(numbers, [entry.first, entry.last + 1])
@@ -104,7 +104,7 @@ def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
 
 
 def ranges_of(chosen: NDArray[np.bool_], numbers: Numbers) -> tuple[NumberRange, ...]:
-    """The chosen numbers as ranges; neighbours among the cabinet's own ascending numbers share one."""
+    """The chosen numbers as ranges. Numbers that are neighbours within the cabinet share a range."""
     edges = np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8))
     firsts, lasts = numbers[np.flatnonzero(edges == 1)], numbers[np.flatnonzero(edges == -1) - 1]
     return tuple(NumberRange(first, last) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True))
@@ -120,7 +120,7 @@ def in_ranges(ranges: Iterable[NumberRange], numbers: Numbers) -> NDArray[np.boo
 
 
 def with_apart(apart: Iterable[ApartRange], ranges: Iterable[NumberRange], why: Apart | None) -> tuple[ApartRange, ...]:
-    """The list with these ranges settled for this reason, replacing what it said of them; None: not settled."""
+    """The list with these ranges settled for reason `why`, replacing older entries; None makes them not settled."""
     added = list(ranges)
     kept = [piece for entry in apart for piece in _without(entry, added)]
     if why is not None:
@@ -144,10 +144,10 @@ def _without(entry: ApartRange, ranges: list[NumberRange]) -> list[ApartRange]:
 
 
 def advanced(head: Head, number: int) -> Head:
-    """The head moved to `number`, never backwards, and what it passes folded in.
+    """The head moved forward to `number`. Entries of expired, withdrawn and collected messages that it passes are dropped.
 
-    What expired, was withdrawn or collected before needs no listing behind the head: its change records tell, and end their
-    retention before the head's do. Once they have ended it, the list is all that tells.
+    These need no entries at or below the head: until their retention ends, their change records say what became of them.
+    After that the list alone says it, with entries that retention adds.
     """
     if number <= head.head:
         return head

@@ -1,14 +1,16 @@
-"""Identities: has this (recipient, id) been stored before, and was it the same message?
+"""Identities answer two questions: was this (recipient, id) stored before, and was it the same message?
 
-Every stored message has a fingerprint, 64 bits of (recipient, id). A partition knows the fingerprints of all its messages
-with the sequence number of each, in a few *levels*, in number order: the older ones are stored (`identity_level`), those
-of the newest messages are sorted arrays in memory, 12 bytes an id. A new message whose fingerprint is not there is new.
-One that is there is looked up and compared in full: equal in everything → a duplicate; same identity, other content → a
-conflict; another identity → a mere collision, stored.
+Every stored message has a fingerprint: 64 bits of its (recipient, id). A partition keeps the fingerprints of all its
+messages with their sequence numbers, in a few *levels* in number order. Old levels are stored (`identity_level`); those of
+the newest messages are sorted arrays in memory, with 12 bytes an entry. A message whose fingerprint is in no level is new.
+Otherwise the stored message is read and compared in full: everything equal → a duplicate; same identity, other content →
+a conflict; other identity → the fingerprints collide, and the message is new.
 
-The levels are a filter: an entry whose message has gone costs a look-up and changes nothing. Filing, which never changes
-a number, does not touch them. What no stored level covers is read from the ids of the stored messages when a partition is
-opened.
+What must stay true: every stored message has an entry. Superfluous entries are harmless: one whose message is gone costs a
+lookup. Filing changes no sequence number, so levels stay valid. For messages that no stored level covers, opening a
+partition computes the fingerprints from their ids.
+
+In memory each array is, after merging, at least four times (`_GROWTH`) as long as the next, so there are few to search.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ from restante.model.storage.identity_level import StoredLevel, may_have
 
 _GROWTH = 4
 _STORED_GROWTH = 1.5
-"""Stored levels are about powers of two: each entry is written half as often as there are doublings."""
+"""A stored level is merged while it has at most this many times the entries merged so far, so lengths roughly double."""
 _SPAN_MAX = 2**32 - 1
 _SHORT = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Fingerprints in ascending order, in memory; entry i is of message number base + offset[i]."""
+    """A level in memory: ascending fingerprints. Entry i is of message number base + offset[i]."""
 
     base: int
     fingerprint: Hashes
     offset: NDArray[np.uint32]
     last: int
-    """No entry is of a message with a higher number."""
+    """The highest message number of its entries."""
 
     def __len__(self) -> int:
         return len(self.fingerprint)
@@ -46,7 +48,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class KnownStretch:
-    """Neighbouring levels in memory, and the numbers that they cover: all between the stored levels beside them."""
+    """Neighbouring levels in memory, and the numbers that they cover: all those between the adjacent stored levels."""
 
     levels: tuple[Known, ...]
     first: int
@@ -61,7 +63,7 @@ class KnownStretch:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """All fingerprints of a partition: a few levels in number order; in memory each is, after merging, four times the next."""
+    """All fingerprints of a partition, as levels in number order. Immutable, so that readers need no lock."""
 
     levels: tuple[Known | StoredLevel, ...] = ()
 
@@ -69,23 +71,23 @@ class Fingerprints:
         return sum([len(level) for level in self.levels])
 
     def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
-        """These fingerprints, and those of new messages; short arrays are joined at once."""
+        """These fingerprints with those of new messages added. Short arrays are merged at once."""
         last, levels = known(fingerprints, numbers), self.levels
         while levels and (short := _short(levels[-1])) and len(short) + len(last) <= _SHORT and _near(short, last):
             last, levels = merge(short, last), levels[:-1]
         return Fingerprints((*levels, last))
 
     def with_level(self, level: Known) -> Fingerprints:
-        """These fingerprints, and those of new messages that are sorted already."""
+        """These fingerprints with a sorted level of new messages added."""
         return Fingerprints((*self.levels, level))
 
     def with_stored(self, level: StoredLevel) -> Fingerprints:
-        """These fingerprints, with a stored level in the place of all that it covers."""
+        """These fingerprints with a stored level in place of all entries that it covers."""
         left = [other for own in self.levels if (other := _outside(own, level)) is not None]
         return Fingerprints(tuple(sorted((*left, level), key=lambda own: own.base)))
 
     def without_stored(self, damaged: StoredLevel, instead: Known | None) -> Fingerprints:
-        """These fingerprints, with what was read elsewhere in the place of a stored level that cannot be read."""
+        """These fingerprints with `instead` in place of a stored level that cannot be read."""
         levels = [instead if own is damaged else own for own in self.levels]
         return Fingerprints(tuple(own for own in levels if own is not None))
 
@@ -95,11 +97,11 @@ class Fingerprints:
 
     @property
     def covered(self) -> int:
-        """The last number that a stored level covers."""
+        """The last number that a stored level covers; 0 without stored levels."""
         return max((level.last for level in self.stored), default=0)
 
     def in_memory(self) -> Iterator[KnownStretch]:
-        """The stretches of levels that are not stored, each no longer than an offset of 32 bits spans."""
+        """The stretches of levels in memory, each short enough for 32-bit offsets."""
         own: list[Known] = []
         before = 0
         for level in self.levels:
@@ -115,7 +117,7 @@ class Fingerprints:
             yield KnownStretch(tuple(own), before + 1, own[-1].last, newest=True)
 
     def has_any(self, fingerprints: Sequence[int]) -> bool:
-        """Whether there may be an entry for any of these few. What it denies is not there."""
+        """Whether there may be an entry for one of these few fingerprints. False is certain."""
         asked = np.array(fingerprints, np.uint64)
         for level in self.levels:
             if isinstance(level, StoredLevel):
@@ -130,12 +132,12 @@ class Fingerprints:
         return False
 
     def mergeable(self) -> tuple[Known, Known] | None:
-        """Two neighbouring arrays of like length, the youngest first."""
+        """The youngest pair of neighbouring arrays of similar length, if there is one."""
         pairs = list(itertools.pairwise(self.levels))
         return next((pair for older, younger in reversed(pairs) if (pair := _alike_known(older, younger))), None)
 
     def mergeable_stored(self) -> tuple[StoredLevel, ...]:
-        """Neighbouring stored levels that are better one, the youngest and all that are too short beside it; or none."""
+        """Neighbouring stored levels that should be merged: one, and all before it that are too short in comparison; or none."""
         for is_stored, group in itertools.groupby(reversed(self.levels), lambda level: isinstance(level, StoredLevel)):
             levels = [level for level in group if isinstance(level, StoredLevel)] if is_stored else []
             for start, chosen in enumerate(levels):
@@ -145,7 +147,7 @@ class Fingerprints:
         return ()
 
     def with_merged(self, pair: tuple[Known, Known], merged: Known) -> Fingerprints:
-        """These fingerprints, with one array in the place of two; unchanged, if the two are no longer there."""
+        """These fingerprints with one array in place of a pair; unchanged if the pair is no longer there."""
         pairs = list(itertools.pairwise(self.levels))
         if pair not in pairs:
             return self
@@ -158,7 +160,7 @@ def _short(level: Known | StoredLevel) -> Known | None:
 
 
 def _outside(level: Known | StoredLevel, stored: StoredLevel) -> Known | StoredLevel | None:
-    """The part of a level that a stored one does not cover."""
+    """The part of a level that a stored level does not cover."""
     if level.last < stored.first or level.base > stored.last:
         return level
     if isinstance(level, StoredLevel):
@@ -169,16 +171,16 @@ def _outside(level: Known | StoredLevel, stored: StoredLevel) -> Known | StoredL
 
 
 def known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
-    """Fingerprints in any order, with the numbers of their messages."""
+    """A level of fingerprints in any order, with the numbers of their messages."""
     order = np.argsort(fingerprints)
     base = int(numbers.min())
     return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32), int(numbers.max()))
 
 
 def have_common(level: Known, fingerprints: Hashes, *, beyond: int) -> bool:
-    """Whether a message with a number beyond has one of these fingerprints, which ascend.
+    """Whether a message with a number above `beyond` has one of these ascending fingerprints.
 
-    The shorter of the two is looked for in the longer.
+    The shorter of the two arrays is searched for in the longer.
     """
     if len(fingerprints) < len(level):
         return bool((find_in(level, fingerprints)[1] > beyond).any())
@@ -195,7 +197,7 @@ def _alike_known(older: Known | StoredLevel, younger: Known | StoredLevel) -> tu
 
 
 def _joined(youngest: StoredLevel, before: Sequence[StoredLevel]) -> list[StoredLevel]:
-    """A level and those right before it, the youngest first, as long as each is short beside all that were joined."""
+    """A level and the levels just before it, youngest first, while each is short compared with all joined so far."""
     joined, entries = [youngest], len(youngest)
     for level in before:
         if len(level) > _STORED_GROWTH * entries or youngest.last - level.base > _SPAN_MAX:
@@ -206,7 +208,7 @@ def _joined(youngest: StoredLevel, before: Sequence[StoredLevel]) -> list[Stored
 
 
 def _near(older: Known, younger: Known) -> bool:
-    """Whether an offset of 32 bits spans both."""
+    """Whether 32-bit offsets can span both levels."""
     return younger.last - older.base <= _SPAN_MAX
 
 
@@ -219,7 +221,7 @@ def merge(older: Known, younger: Known) -> Known:
 
 
 def find_in(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs (index of the fingerprint asked for, number of a message that has it); fastest if they ascend."""
+    """Pairs of (index in `fingerprints`, number of a message with that fingerprint). Fastest if these ascend."""
     low = np.searchsorted(level.fingerprint, fingerprints, side="left")
     hit = low < len(level.fingerprint)
     hit[hit] = level.fingerprint[low[hit]] == fingerprints[hit]
@@ -233,7 +235,7 @@ def find_in(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDAr
 
 
 def expand(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, … of each count, one after another."""
+    """The numbers start, start + 1, … of each (start, count), one after another."""
     ends = np.cumsum(counts)
     steps: NDArray[np.int64] = np.arange(int(ends[-1]) if len(ends) else 0)
     steps += np.repeat(starts - (ends - counts), counts)

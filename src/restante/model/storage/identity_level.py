@@ -1,17 +1,17 @@
-"""A level of the index of identities: fingerprints in ascending order, stored, with the numbers of their messages.
+"""A stored level of the index of identities: ascending fingerprints with the numbers of their messages.
 
-A level is a small row that names its *parts*, blobs with a stretch of the fingerprints each.
+A level is a small row that names its *parts*. Each part is a blob with one range of the fingerprints.
 
     ┌ front ──────────────────────────────────────┐┌ entries ─────────────────────────────────────────┐
     │ header │ starts │ shorts │ checks of blocks ││ 512 fingerprints │ their 512 offsets │ the next … │
     └─────────────────────────────────────────────┘└──────────────────────────────────────────────────┘
       a checksum of its own                          blocks, a checksum each (xxh3, 64 bits)
 
-The upper bits of a fingerprint are its *bucket*: there are as many buckets as leave 8 to 16 fingerprints to each. The 16
-bits after them are its *short*. The fronts stay in memory: `starts`, where each bucket begins, and `shorts`, 2 bytes an
-entry. They are the filter. A fingerprint whose bucket does not have its short is not in the level: that is never wrong.
-If the bucket has it, which it does for one unknown fingerprint in 5,000, the place of the short is the place of the
-entry, and its block is read.
+The upper bits of a fingerprint are its *bucket*; their number is chosen so that a bucket has 8 to 16 fingerprints. The next
+16 bits are its *short*. The fronts stay in memory as a filter: `starts` says where each bucket begins, and `shorts` has 2
+bytes for each entry. If a fingerprint's short is not in its bucket, the level certainly does not have the fingerprint. If
+it is, which happens for one unknown fingerprint in 5,000, the index of the short is the rank of the entry, whose block is
+then read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from restante.model.columns.hashing import Hashes
 from restante.model.storage.changes import Buffer
 
 Ranks = NDArray[np.int64]
-"""Places of entries in the order of the fingerprints of a level."""
+"""Ranks of entries: their indices in a level's ascending fingerprints."""
 
 FORMAT_VERSION = 1
 BLOCK_ENTRIES = 512
@@ -67,11 +67,11 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
     identity: int
     first: int
     last: int
-    """The level has the fingerprints of all stored messages from the number `first` to the number `last`."""
+    """The level has the fingerprints of all stored messages numbered `first` to `last`."""
     base: int
     """Entry i is of message number base + offset[i]."""
     bits: int
-    """How many upper bits of a fingerprint are its bucket."""
+    """How many upper bits of a fingerprint select its bucket."""
     parts: tuple[PartRow, ...]
 
     @property
@@ -88,7 +88,7 @@ def encode_level(row: LevelRow) -> bytes:
 
 
 def decode_level(value: bytes) -> LevelRow:
-    """The row; `DataDamaged` if it makes no sense."""
+    """Decode a row; `DataDamaged` if it is invalid."""
     try:
         row = _decoder.decode(value)
     except msgspec.MsgspecError as error:
@@ -100,16 +100,16 @@ def decode_level(value: bytes) -> LevelRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredLevel:
-    """A level as it is in memory: the fronts of its parts, one after another."""
+    """A stored level as kept in memory: the joined fronts of its parts."""
 
     row: LevelRow
     starts: NDArray[np.uint32]
-    """The rank of the first entry of each bucket, and at the end the number of entries."""
+    """The rank of the first entry of each bucket, followed by the number of entries."""
     shorts: NDArray[np.uint16]
     checks: tuple[NDArray[np.uint64], ...]
     """The checksums of the blocks of each part."""
     part_ranks: Ranks
-    """The rank of the first entry of each part, and at the end the number of entries."""
+    """The rank of the first entry of each part, followed by the number of entries."""
 
     def __len__(self) -> int:
         return len(self.shorts)
@@ -133,7 +133,7 @@ class PartFront(NamedTuple):
     bits: int
     first_bucket: int
     starts: NDArray[np.uint32]
-    """Where the buckets begin, counted from the part's own first entry, with the number of entries at the end."""
+    """Where the buckets begin, counted from the part's first entry, followed by the number of entries."""
     shorts: NDArray[np.uint16]
     checks: NDArray[np.uint64]
 
@@ -151,19 +151,19 @@ class EncodedPart(NamedTuple):
 
 
 def bits_for(entries: int) -> int:
-    """How many upper bits name the bucket, in a level of so many entries."""
+    """How many upper bits of a fingerprint select its bucket, in a level of this size."""
     return min(_BITS_MAX, max(1, (max(entries, 1) - 1) // _BUCKET_ENTRIES).bit_length())
 
 
 def part_bits_for(entries: int) -> int:
-    """How many upper bits of a fingerprint name its part, in a level of so many entries."""
+    """How many upper bits of a fingerprint select its part, in a level of this size."""
     return min(bits_for(entries), ((max(entries, 1) - 1) // PART_ENTRIES_MAX).bit_length())
 
 
 def encode_part(
     fingerprint: Hashes, offset: NDArray[np.uint32], *, bits: int, part_bits: int, part: int
 ) -> EncodedPart:
-    """A part of these ascending fingerprints, which are all of a level that begin with the bits of the part."""
+    """Encode a part from its ascending fingerprints: all those of the level whose upper `part_bits` bits equal `part`."""
     buckets = 1 << (bits - part_bits)
     own = _buckets(fingerprint, bits) - part * buckets
     starts = np.zeros(buckets + 1, np.uint32)
@@ -207,7 +207,7 @@ def _shorts(fingerprint: Hashes, bits: int) -> NDArray[np.uint16]:
 
 
 def decode_front(front: bytes, place: PartRow) -> PartFront:
-    """Decode a front; `DataDamaged` if it makes no sense, whatever the bytes are."""
+    """Decode a front; `DataDamaged` for any invalid bytes."""
     if len(front) < _HEADER_BYTES or front[:4] != _MAGIC:
         raise DataDamaged("A blob is no part of the identities: it does not begin as one.")
     _, version, reserved, check = _START.unpack_from(front)
@@ -230,7 +230,7 @@ def decode_front(front: bytes, place: PartRow) -> PartFront:
 
 
 def assemble(row: LevelRow, fronts: Sequence[PartFront]) -> StoredLevel:
-    """The level of these parts; `DataDamaged` if they are not those of one level."""
+    """Assemble a level from the fronts of its parts; `DataDamaged` if they do not belong together."""
     following = 0
     for front in fronts:
         if front.bits != row.bits or front.first_bucket != following:
@@ -250,7 +250,7 @@ def assemble(row: LevelRow, fronts: Sequence[PartFront]) -> StoredLevel:
 
 
 def may_have(level: StoredLevel, fingerprint: int) -> bool:
-    """Whether a fingerprint may be in a level. What it denies is not there."""
+    """Whether a fingerprint may be in a level. False is certain."""
     bits, starts = level.row.bits, level.starts
     bucket = fingerprint >> (64 - bits)
     short = fingerprint >> (64 - bits - _SHORT_BITS) & 0xFFFF
@@ -258,7 +258,7 @@ def may_have(level: StoredLevel, fingerprint: int) -> bool:
 
 
 def candidates(level: StoredLevel, fingerprints: Hashes) -> tuple[Ranks, Ranks, Ranks]:
-    """Which of these may be in a level, each with the first and last (exclusive) rank of the entries that it may be."""
+    """The fingerprints that may be in a level, by index, with the first and last (exclusive) rank of their candidates."""
     bucket = _buckets(fingerprints, level.row.bits)
     short = _shorts(fingerprints, level.row.bits).astype(np.int32)
     low, end = level.starts[bucket].astype(np.int64), level.starts[bucket + 1].astype(np.int64)
@@ -270,7 +270,7 @@ def candidates(level: StoredLevel, fingerprints: Hashes) -> tuple[Ranks, Ranks, 
 
 
 def _lower_bound(shorts: NDArray[np.uint16], low: Ranks, end: Ranks, wanted: NDArray[np.int32]) -> Ranks:
-    """Where the shorts reach what is wanted, in each stretch low to end, in which they ascend."""
+    """A binary search in many stretches at once: the first rank in [low, end) whose short is not below `wanted`."""
     last = max(len(shorts) - 1, 0)
     for _ in range(int((end - low).max(initial=0)).bit_length()):
         middle = (low + end) >> 1
@@ -280,7 +280,7 @@ def _lower_bound(shorts: NDArray[np.uint16], low: Ranks, end: Ranks, wanted: NDA
 
 
 def bucket_ranks(level: StoredLevel, low: int, high: int) -> tuple[int, int]:
-    """First and last (exclusive) rank of entries that hold all fingerprints from low to high, and few others."""
+    """First and last (exclusive) rank of the buckets that hold all fingerprints from `low` to `high`."""
     shift = 64 - level.row.bits
     return int(level.starts[low >> shift]), int(level.starts[(high >> shift) + 1])
 
@@ -294,12 +294,12 @@ class BlockStretch(NamedTuple):
     offset: int
     length: int
     rank: int
-    """The rank of the part's first entry."""
+    """The rank of the first entry in the stretch."""
     size: int
 
 
 def stretches(level: StoredLevel, ranks: Ranks, *, gap: int, blocks_max: int) -> list[BlockStretch]:
-    """The blocks that hold some ranks, which ascend; blocks between them are read along if there are at most `gap`."""
+    """The blocks that hold these ascending ranks. Gaps of at most `gap` blocks between them are read too."""
     part = np.searchsorted(level.part_ranks, ranks, side="right") - 1
     block = (ranks - level.part_ranks[part]) // BLOCK_ENTRIES
     change = (np.diff(part) != 0) | (np.diff(block) > gap + 1) | (np.diff(block // blocks_max) != 0)

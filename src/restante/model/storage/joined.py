@@ -1,8 +1,7 @@
-"""Small segments that have the same names, joined into one without taking their messages apart.
+"""`joined` makes one segment of small segments with the same names, without decoding their messages.
 
-Most mailbags of small publishes have the same names. Then a message's record stays as it is but for its place and where its
-data lies, and those are numbers of a column. What `handful` makes of the same segments holds the same messages in the same
-order; tests hold both to that.
+Most mailbags of small publishes have the same names. Then only the place and the offsets of each record change, which are
+column operations. `Handful` makes a segment with the same messages in the same order; tests check that.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Parts:
         self.row_counts: list[int] = []
 
     def add(self, content: bytes, names: bytes) -> bool:
-        """The next segment; False if its names are others."""
+        """Add the next segment; return False if it has other names."""
         count, drawers, packed, texts, _, ledger, _, frame = decode_header(content)
         checks_at, end = HEADER_BYTES + packed, frame + ledger
         if content[HEADER_BYTES:checks_at] != names:
@@ -70,9 +69,9 @@ class _Parts:
 
 
 def joined(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
-    """Segments as one, in order; `shifts` are what the places of each grow by.
+    """Join segments in order. `shifts` says by how much the places of each are shifted.
 
-    None if they have different names, or if the hashes of two cabinets collide. `DataDamaged` if one is not as it was written.
+    None if their names differ, or the hashes of two cabinets collide. Raises `DataDamaged` if a checksum is wrong.
     """
     packed = decode_header(contents[0])[2]
     names = contents[0][HEADER_BYTES : HEADER_BYTES + packed]
@@ -97,10 +96,10 @@ def joined(contents: Sequence[bytes], shifts: Sequence[int], group: int) -> Enco
 
 
 def _directory(parts: _Parts, shift: NDArray[np.uint32]) -> tuple[DrawerArray, bytes, NDArray[np.int64]] | None:
-    """The lines, the texts of the recipients, and of each row in its new order where it was; None if hashes collide."""
+    """The joined lines, the recipients' texts, and the old row of each new row; None if hashes collide."""
     table = np.frombuffer(b"".join(parts.lines), DRAWER)
     segment = np.repeat(np.arange(len(parts.lines)), parts.line_counts)
-    # Lines of one cabinet stay in the order of their segments.
+    # The sort is stable, so lines of one cabinet stay in the order of their segments.
     order = np.lexsort((table["cabinet_hash"], table["recipient_hash"]))
     lines, segment = table.view(f"V{_LINE_BYTES}")[order].view(DRAWER), segment[order]
     first = np.flatnonzero(_begins(lines))
@@ -123,7 +122,7 @@ def _directory(parts: _Parts, shift: NDArray[np.uint32]) -> tuple[DrawerArray, b
 
 
 def _begins(lines: DrawerArray) -> NDArray[np.bool_]:
-    """For each line whether it is of another cabinet than the one before it, by the hashes."""
+    """For each line, whether its hashes differ from those of the line before, so that a new cabinet begins."""
     begins = np.ones(len(lines), np.bool_)
     recipient, cabinet = lines["recipient_hash"], lines["cabinet_hash"]
     begins[1:] = (recipient[1:] != recipient[:-1]) | (cabinet[1:] != cabinet[:-1])
@@ -142,20 +141,20 @@ def _texts(parts: _Parts, table: DrawerArray, order: NDArray[np.int64]) -> list[
 
 
 def _are_alike(lines: DrawerArray, texts: list[bytes], first: NDArray[np.int64]) -> bool:
-    """Whether lines with the same hashes are of one cabinet: then the hashes do not collide."""
+    """Whether lines with equal hashes belong to one cabinet, so that no hashes collide."""
     head = np.repeat(first, np.diff(first, append=len(lines)))
     same = (lines["origin"] == lines["origin"][head]) & (lines["kind"] == lines["kind"][head])
     return bool(same.all()) and texts == [texts[line] for line in head.tolist()]
 
 
 def _before(lengths: Sequence[int]) -> NDArray[np.int64]:
-    """How much there is before each, where all lie one after the other."""
+    """The offset of each item when items of these lengths are placed one after another."""
     own = np.array(lengths, np.int64)
     return np.cumsum(own) - own
 
 
 def _expanded(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, … of each count, one after another."""
+    """The numbers start, start + 1, … of each (start, count), one after another."""
     ends = np.cumsum(counts)
     steps: NDArray[np.int64] = np.arange(ends[-1])
     steps += np.repeat(starts - (ends - counts), counts)
@@ -173,7 +172,7 @@ def _rows(parts: _Parts, order: NDArray[np.int64], shifts: NDArray[np.uint32]) -
 
 
 def _moved(records: RecordArray, what: str, contents: Sequence[bytes], segment: NDArray[Any]) -> bytes:
-    """Copy the bytes of each record one after the other, and write into the records where they lie now."""
+    """Copy the bytes of each record in the new order, and set their new offsets in the records."""
     content = b"".join(contents)
     if not content:
         return b""

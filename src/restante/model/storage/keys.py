@@ -1,4 +1,4 @@
-"""The keys of small rows: ordered byte strings."""
+"""The keys of small rows. They are ordered byte strings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cabinet(NamedTuple):
 
 
 def number_key(number: int) -> bytes:
-    """The key of a number: keys sort as their numbers do."""
+    """The key of a number. Keys sort like their numbers."""
     return number.to_bytes(8, "big")
 
 
@@ -27,7 +27,7 @@ def key_number(key: bytes) -> int:
 
 
 def cabinet_key(recipient_hash: int, cabinet: Cabinet) -> bytes:
-    """The recipient's hash first, so that a recipient's cabinets lie together; then the full key, which decides."""
+    """The recipient's hash, which keeps a recipient's cabinets together, then the full cabinet, because hashes may collide."""
     return number_key(recipient_hash) + msgspec.msgpack.encode(cabinet)
 
 
@@ -36,7 +36,7 @@ def key_cabinet(key: bytes) -> Cabinet:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key beyond all that begin with `prefix`."""
+    """The smallest key that is greater than all keys with this prefix; None if there is none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
 

@@ -1,8 +1,12 @@
-"""Filing: merging neighbouring runs into a shelf, a slice at a time.
+"""Merging neighbouring runs into a shelf, a slice at a time.
 
-Of one cabinet, all rows of an earlier run come before all rows of a later one. So the merged order of the rows is the
-order of their *drawers* by (cabinet, run, drawer), and a slice of it, of about one segment, takes a stretch of
-neighbouring drawers from each input. Memory is bounded by the slice, whatever the size of the runs.
+Runs cover separate ranges of sequence numbers, so all of a cabinet's rows in an earlier run come before those in a later
+one. Sorting the *drawers* by (cabinet, run, drawer) therefore sorts the rows; no rows need to be compared. `slices` sorts
+the directories, and cuts the result into slices of about one segment. A slice takes a stretch of neighbouring drawers from
+each input, because the drawers of a segment are already in cabinet order. `merged` then merges one slice. So memory is
+bounded by the slice, however large the runs are.
+
+What must stay true: `runs` are in number order, and the sort is stable.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from restante.model.storage.segment_frame import EncodedSegment
 
 
 class DrawerStretch(NamedTuple):
-    """Neighbouring drawers of one segment: `first` up to, but without, `last`."""
+    """Neighbouring drawers of one segment: first to last (exclusive)."""
 
     stored: StoredSegment
     first: int
@@ -33,12 +37,12 @@ class DrawerStretch(NamedTuple):
 
 
 Keep = Callable[[SegmentPiece, NDArray[np.int64]], NDArray[np.bool_] | None]
-"""A function that says which rows of a piece are kept, as a mask; None keeps all. It is given the drawer of each row."""
+"""A function from a piece and the drawer of each row to a mask of the rows to keep; None keeps all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """The directories of all inputs as one table; `order` is the merged order of its lines."""
+    """The directories of all inputs as one table. `order` lists its lines in merged order."""
 
     segments: list[StoredSegment]
     segment: NDArray[np.int64]
@@ -48,7 +52,7 @@ class _Directory:
 
 
 def slices(runs: Sequence[Run]) -> list[list[DrawerStretch]]:
-    """How to merge these runs: for each slice, the stretches to be read, in number order of their runs."""
+    """How to merge these runs: for each slice, the stretches to read, in the order of their runs."""
     directory = _directory(runs)
     size = directory.size[directory.order]
     slice_of = np.cumsum(size) // limits.SEGMENT_BYTES_TARGET
@@ -69,7 +73,7 @@ def _directory(runs: Sequence[Run]) -> _Directory:
 
 
 def _drawer_sizes(stored: StoredSegment) -> NDArray[np.int64]:
-    """About how many bytes each drawer takes in a segment."""
+    """Estimated bytes of each drawer in a segment."""
     segment = stored.segment
     a_row = (segment.ledger_length + segment.data_length) / max(1, segment.rows)
     return (segment.drawers["count"] * a_row).astype(np.int64) + 1
@@ -84,7 +88,7 @@ def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[DrawerSt
 
 
 def cabinets_of(stretches: Sequence[DrawerStretch]) -> Cabinets:
-    """The cabinets of these drawers, one line a drawer."""
+    """The cabinets of these drawers, one line for each drawer."""
     lines = [stretch.stored.segment.drawers[stretch.first : stretch.last] for stretch in stretches]
     recipients = [
         stretch.stored.segment.recipients.slice(s.first, s.last - s.first) for s in stretches for stretch in [s]
@@ -116,7 +120,7 @@ def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> T
 def merged(
     stretches: Sequence[DrawerStretch], pieces: Sequence[SegmentPiece], first: int, keep: Keep
 ) -> list[EncodedSegment]:
-    """The segments of one slice, from the pieces read for its stretches; places count from `first`."""
+    """The segments of one slice, from the pieces read for its stretches. `first` is the first number of the shelf."""
     rows = _rows(stretches, pieces, first)
     mask = _kept(stretches, pieces, keep)
     if mask is not None:

@@ -1,9 +1,9 @@
-"""The partition of a recipient, `fnv1a_64(recipient) % partition_count`, for ever; and how evenly names fall into partitions.
+"""The partition of a recipient is `fnv1a_64(recipient) % partition_count`, for ever. `Spread` says how evenly names spread.
 
-FNV-1a, 64 bit, as published: a program in any language can compute it. Modulo a power of two it takes the low bits of the hash.
-Names that count up (`user-1`, `user-2`, …) differ in their last bytes, which the low bits tell apart better than chance would.
-Modulo another number all bits count, and names that differ little gather: with 100,000 sequential names the spread is far worse
-than chance from 250 partitions on. So a new data folder has a power of two of them.
+FNV-1a with 64 bits is published, so that a program in any language can compute it. Modulo a power of two takes the low bits
+of the hash. Sequential names (`user-1`, `user-2`, …) differ in their last bytes, which spreads the low bits better than
+chance. Modulo any other number all bits matter, and similar names cluster: with 100,000 sequential names the spread is far
+worse than chance from 250 partitions on. So a new data folder must have a power of two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 16_384
 
 
 def fnv1a_64(content: bytes) -> int:
-    """FNV-1a of some bytes."""
+    """The FNV-1a hash of some bytes."""
     value = FNV_OFFSET_BASIS
     for byte in content:
         value = ((value ^ byte) * FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
@@ -42,7 +42,7 @@ def partitions_of(recipients: pa.StringArray, partition_count: int) -> NDArray[n
 
 
 def fnv1a_64_column(texts: pa.StringArray) -> Hashes:
-    """FNV-1a of each text, a byte position of all of them at a time."""
+    """The FNV-1a hash of each text, computed one byte position of all texts at a time."""
     values = np.empty(len(texts), np.uint64)
     for start in range(0, len(texts), _ROWS_AT_ONCE):
         matrix, lengths = padded_bytes(texts.slice(start, _ROWS_AT_ONCE), 1)
@@ -55,7 +55,7 @@ def fnv1a_64_column(texts: pa.StringArray) -> Hashes:
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How many names each partition has, against as many in each."""
+    """How evenly names spread over partitions, compared with the same number in each."""
 
     names: int
     partition_count: int
@@ -66,14 +66,14 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     worst_deviation_percent: float
     worst_partition: int
     chance_mean_deviation_percent: float
-    """The mean deviation that names thrown at random would have."""
+    """The mean deviation that randomly distributed names would have."""
     chi_squared: float
     z: float
-    """How many standard deviations chi-squared is above what chance has: below 0 is more even than chance."""
+    """How many standard deviations chi-squared is above that of chance; below 0 is more even than chance."""
 
 
 def spread_of(counts: NDArray[np.int64]) -> Spread:
-    """The spread of the names that each partition has; at least one name."""
+    """The spread of these numbers of names by partition. There must be at least one name."""
     names, partitions = int(counts.sum()), len(counts)
     expected = names / partitions
     deviations = np.abs(counts - expected) / expected * 100
@@ -95,7 +95,7 @@ def spread_of(counts: NDArray[np.int64]) -> Spread:
 
 
 def check_new_count(partition_count: int) -> None:
-    """Refuse a number of partitions that a new data folder is not to have. Older folders keep theirs."""
+    """Refuse a number of partitions that a new data folder must not have. Existing folders keep theirs."""
     most = limits.NEW_PARTITIONS_MAX
     if 1 <= partition_count <= most and is_power_of_two(partition_count):
         return

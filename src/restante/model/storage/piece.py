@@ -17,7 +17,7 @@ from restante.model.storage.run import StoredSegment
 
 @dataclass(frozen=True, slots=True)
 class SegmentPiece:
-    """Rows `row` to `row + len(records)` of a segment. Data and properties are those of exactly these rows, if read."""
+    """Rows `row` to `row + len(records)` of a segment. Data and properties, if read, are of exactly these rows."""
 
     stored: StoredSegment
     row: int
@@ -45,11 +45,11 @@ def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.Larg
 
 
 def check_records(stored: StoredSegment, records: RecordArray) -> None:
-    """Refuse records that no encoder wrote, so that nothing behind here can be led astray by them."""
+    """Refuse records that no encoder wrote, so that later code can rely on their offsets and codes."""
     segment = stored.segment
     data, properties = segment.data_length, segment.ledger_length - segment.properties_at
     if len(records) == 1:
-        # A mailbag often has one message of a mailbox: for one row, columns take longer than the row.
+        # A mailbag often has one message of a mailbox, and column operations on one row would take longer.
         _, _, _, _, _, start, length, more, document_type, media_type, size, _, _ = records.tolist()[0]
         sound = start + length <= data and more + size <= properties
     else:
@@ -63,7 +63,7 @@ def check_records(stored: StoredSegment, records: RecordArray) -> None:
 
 
 def _one_after_another(records: RecordArray, field: str, length: int) -> bool:
-    """Whether the data (or properties) of neighbouring rows lie side by side, and inside their area."""
+    """Whether the data (or properties) of neighbouring rows are contiguous and within their area."""
     starts = records[f"{field}_start"].astype(np.int64)
     ends = starts + records[f"{field}_length"]
     return bool((starts[1:] == ends[:-1]).all()) and int(ends[-1]) <= length

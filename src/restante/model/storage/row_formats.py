@@ -1,4 +1,4 @@
-"""The formats of what is of one length: the record of a message, and the directory's line about a drawer."""
+"""The formats of fixed length: the record of a message, and the directory's line about a drawer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DRAWER = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-"""The directory's line about one drawer; its recipient's text ends at `recipient_end` and begins where the last ended."""
+"""The directory's line about one drawer. Its recipient's text ends at `recipient_end`, and begins where the one before ends."""
 
 assert RECORD.itemsize == 64
 assert DRAWER.itemsize == 72

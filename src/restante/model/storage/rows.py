@@ -1,8 +1,8 @@
-"""Rows of messages in the form in which they are stored, and the order in which they lie.
+"""Rows of messages in stored form, and their order.
 
-A cabinet is (recipient, origin, kind). Rows lie sorted by partition, keyed hash of the recipient, keyed hash of the
-cabinet and, where hashes collide, by the full key, which decides; inside a cabinet in arrival order. A drawer is a
-stretch of one cabinet, at most 10,000 rows. Nothing here is a Python object per message or per recipient.
+A cabinet is (recipient, origin, kind). Rows are sorted by partition, keyed hash of the recipient, keyed hash of the cabinet
+and, where hashes collide, the full key; within a cabinet they are in order of arrival. A drawer is a stretch of one
+cabinet, of at most 10,000 rows. Everything is columns: no Python object is made for a message or a recipient.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TEXT_ID = 8
 
 
 def ids_of(records: RecordArray) -> NDArray[np.uint64]:
-    """The ids as two integers each; copied as opaque values, seven times faster than integer by integer."""
+    """The ids as two integers each. Copying them as opaque values is seven times faster than integer by integer."""
     return np.ascontiguousarray(records.view(_ID_ONLY)["id"]).view(np.uint64).reshape(-1, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Cabinets:
-    """A table of cabinets. Hashes order it; the texts decide. Equal origins and kinds have equal codes."""
+    """A table of cabinets. Hashes order them, and texts where hashes collide. Equal origins, and equal kinds, have equal codes."""
 
     recipient_hash: Hashes
     cabinet_hash: Hashes
@@ -55,7 +55,7 @@ def cabinet_hashes(recipient_hash: Hashes, origin: Texts, kind: Texts, key: int)
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Messages in stored form. Row i belongs to cabinet `cabinet[i]`; of one cabinet, an earlier row came earlier."""
+    """Messages in stored form. Row i belongs to cabinet `cabinet[i]`. Rows of one cabinet are in order of arrival."""
 
     cabinets: Cabinets
     cabinet: NDArray[np.int64]
@@ -63,7 +63,7 @@ class StoredRows:
     document_types: pa.StringArray
     media_types: pa.StringArray
     properties: pa.LargeBinaryArray | None
-    """The properties of the messages; None: no message has any."""
+    """The properties of the messages; None if no message has any."""
     data: pa.LargeBinaryArray
 
     def __len__(self) -> int:
@@ -76,15 +76,15 @@ class Drawers:
 
     rows: StoredRows
     start: NDArray[np.int64]
-    """The first row of each drawer, and at the end the number of rows."""
+    """The first row of each drawer, followed by the number of rows."""
     cabinet: NDArray[np.int64]
     group: NDArray[np.int64]
     segment: NDArray[np.int64]
-    """Which segment each drawer goes to: ascending from 0."""
+    """The segment of each drawer, ascending from 0."""
 
 
 def sort_rows(rows: StoredRows, group: NDArray[np.int64] | None = None) -> tuple[StoredRows, NDArray[np.int64]]:
-    """The rows sorted by group (the partition) of their cabinet and by cabinet; and the order taken."""
+    """The rows sorted by the group (partition) of their cabinet and by cabinet, and the old row of each."""
     rank = cabinet_ranks(rows.cabinets, group)
     packed = (rank[rows.cabinet].astype(np.uint64) << np.uint64(32)) | np.arange(len(rows), dtype=np.uint64)
     if bool((packed[1:] > packed[:-1]).all()):
@@ -95,7 +95,7 @@ def sort_rows(rows: StoredRows, group: NDArray[np.int64] | None = None) -> tuple
 
 
 def take_rows(rows: StoredRows, order: NDArray[np.int64]) -> StoredRows:
-    """Take rows in this order. Fixed columns move as one opaque value each: five times faster than field by field."""
+    """Take rows in this order. Each record moves as one opaque value, five times faster than field by field."""
     index = column_of(order)
     return replace(
         rows,
@@ -107,7 +107,7 @@ def take_rows(rows: StoredRows, order: NDArray[np.int64]) -> StoredRows:
 
 
 def cabinet_ranks(cabinets: Cabinets, group: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """The place of each cabinet in the order; the same cabinet listed twice gets the same rank."""
+    """The rank of each cabinet in the order of rows. A cabinet that is listed twice has one rank."""
     groups = np.zeros(len(cabinets), np.int64) if group is None else group
     keys: list[NDArray[np.generic]] = [cabinets.cabinet_hash, cabinets.recipient_hash, groups]
     order = np.lexsort(keys)
@@ -120,7 +120,7 @@ def cabinet_ranks(cabinets: Cabinets, group: NDArray[np.int64] | None = None) ->
 
 
 def _text_ranks(texts: pa.StringArray) -> NDArray[np.int64]:
-    """The place of each text in text order, the same whatever else is in the column. Only ever used on collisions."""
+    """The rank of each text in text order. It is slow, and used only if hashes collide."""
     return np.unique(np.array(texts.to_pylist(), np.object_), return_inverse=True)[1].astype(np.int64)
 
 
@@ -160,7 +160,7 @@ def _differs_from_previous(
 
 
 def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers:
-    """Cut sorted rows into drawers and segments: a new group, and about 7 MiB, begin a new segment."""
+    """Cut sorted rows into drawers and segments. A new group begins a new segment, and so does a full one, of about 7 MiB."""
     groups = np.zeros(len(rows), np.int64) if group is None else group[rows.cabinet]
     cuts = _segment_cuts(row_bytes(rows), groups)
     begins = np.zeros(len(rows), np.bool_)
@@ -173,11 +173,11 @@ def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers
 
 
 FEW_NAMES = 64
-"""The number of names that are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
+"""Lists of up to this many names are copied whole into every segment: they fit between a segment's target and a blob's bound."""
 
 
 def row_bytes(rows: StoredRows) -> NDArray[np.int64]:
-    """The bytes that each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
+    """Upper bounds of the bytes of each row in a segment, as if each had its own drawer, and its own names if these are many."""
     records, cabinets = rows.records, rows.cabinets
     recipients = text_lengths(cabinets.recipient)[rows.cabinet]
     sizes: NDArray[np.int64] = records["data_length"].astype(np.int64) + records["properties_length"] + recipients
@@ -194,7 +194,7 @@ def row_bytes(rows: StoredRows) -> NDArray[np.int64]:
 
 
 def _segment_cuts(sizes: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first row of each segment: a greedy walk over the groups, one step a segment."""
+    """The first row of each segment, found by a greedy walk over the groups, one step for each segment."""
     ends = np.cumsum(sizes)
     borders = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
     cuts, row = [], 0
@@ -208,7 +208,7 @@ def _segment_cuts(sizes: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArra
 
 
 def _split_long(start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide stretches of more than a drawer holds."""
+    """Divide stretches that exceed the size of a drawer."""
     long = np.flatnonzero(np.diff(start) > limits.DRAWER_MESSAGES_MAX)
     if not len(long):
         return start

@@ -1,7 +1,6 @@
-"""Runs: mailbags and shelves. A run is one small row that names its segments; the rows of messages are in its blobs.
+"""Runs are mailbags and shelves. A run is a small row that names its segments, the blobs with its messages.
 
-The runs of a partition cover stretches of sequence numbers that never overlap, so that in number order every run comes
-wholly before the next.
+What must stay true: the visible runs of a partition cover ranges of sequence numbers that never overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from restante.model.storage.identity import expand
 from restante.model.storage.segment import Segment, decode
 
 LoadSegment = Callable[[], Segment]
-"""A function that reads what is known of a segment, or has it still."""
+"""A function that reads the front of a segment, or finds it in a cache."""
 
 
 class RunState(IntEnum):
@@ -29,9 +28,9 @@ class RunState(IntEnum):
 
     VISIBLE = 1
     FEED = 2
-    """Merged into a shelf; kept because the feed reads it in number order."""
+    """Merged into a shelf, and kept because the feed reads it in number order."""
     STAGED = 3
-    """A run of an open consignment: it has no numbers yet, and no reader sees it."""
+    """A run of an open consignment, which has no numbers yet and is invisible."""
 
 
 class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
@@ -40,9 +39,9 @@ class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
     front: int
     rows: int
     first_hash: int | None = None
-    """The hash of its first recipient, of which a run of several segments is searched."""
+    """The hash of its first recipient, by which a recipient's segments are found in a run of several."""
     earliest_expiry: int | None = None
-    """When the first message of the segment expires. Shelves write `first_hash` and this; for other runs the directory is read."""
+    """The earliest expiry in the segment. Only shelves record it and `first_hash`; for other runs the directory is read."""
 
 
 class RunRow(msgspec.Struct, frozen=True, array_like=True):
@@ -56,7 +55,7 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
     made_at: int
     mailbag: bool
     published_at: int = 0
-    """When its messages were published, if that is not written with each of them."""
+    """When its messages were published, if their records do not say; else 0."""
 
     @property
     def rows(self) -> int:
@@ -85,18 +84,18 @@ def decode_run(value: bytes) -> RunRow:
 
 
 class StoredSegment:
-    """A segment and where it lies."""
+    """A segment with its blob."""
 
     __slots__ = ("_damaged", "_dated", "_known", "base", "blob", "earliest_expiry", "published_at")
 
     def __init__(self, blob: BlobKey, base: int, known: Segment | bytes | LoadSegment, published_at: int = 0) -> None:
         self.blob = blob
         self.base = base
-        """The first sequence number of its run: a row's number is base + place."""
+        """The first sequence number of its run. A row's number is base + place."""
         self.published_at = published_at
-        """When its messages were published, if that is not written with each of them."""
+        """When its messages were published, if their records do not say; else 0."""
         self.earliest_expiry: int | None = None
-        """When the first of its messages expires, if that is known without its directory."""
+        """The earliest expiry of its messages, if it is known without reading the directory."""
         self._known = known
         self._dated = not published_at
         self._damaged = isinstance(known, Segment) and known.damaged is not None
@@ -107,11 +106,11 @@ class StoredSegment:
 
     @property
     def damaged(self) -> bool:
-        """Whether something in its directory is damaged, as far as anybody has read it."""
+        """Whether its directory is known to be damaged. An unread directory counts as sound."""
         return self._damaged
 
     def may_have_origin(self, origin: str) -> bool:
-        """Whether messages of an origin may be in it; a front that nobody has asked for is not decoded for that."""
+        """Whether the segment may have messages of an origin, judged without reading or decoding its front."""
         known = self._known
         if isinstance(known, bytes):
             return origin.encode() in known
@@ -119,9 +118,9 @@ class StoredSegment:
 
     @property
     def segment(self) -> Segment:
-        """The front of a segment that was just encoded is decoded when somebody first asks: often that is filing.
+        """The decoded front. A front that was just encoded is decoded on first use; that of an older segment is loaded.
 
-        Two who ask at once both decode it, which gives them the same. Of older segments it is read when it is asked for.
+        Two threads may decode the same front at once, which does no harm. Often filing is the first user.
         """
         known = self._known
         if isinstance(known, Segment) and self._dated:
@@ -152,10 +151,10 @@ class Run:
     ) -> None:
         self.row = row
         self.content = content
-        """All bytes of a run that is tiny and new: filing will want them soon."""
+        """All bytes of a tiny new run, kept because filing will need them soon."""
         self.segments = segments
         self.recipients = recipients
-        """The hashes of all its recipients, if they are few and known; None: ask its directories."""
+        """The hashes of all its recipients, if they are few and known; None if its directories must be read."""
         self._first_hash: Hashes | None = None
 
     @staticmethod
@@ -165,7 +164,7 @@ class Run:
         segments: Sequence[Segment | bytes | LoadSegment],
         recipients: frozenset[int] | None = None,
     ) -> Run:
-        """A stored run, given what is known of each segment: the front that this process has just encoded, or how it is read."""
+        """A stored run. Each segment is given by its front, encoded or decoded, or by a function that loads it."""
         stored = [
             StoredSegment(BlobKey(partition, place.blob), row.first, segment, row.published_at)
             for place, segment in zip(row.segments, segments, strict=True)
@@ -175,13 +174,13 @@ class Run:
         return Run(row, tuple(stored), recipients)
 
     def numbered(self, row: RunRow) -> Run:
-        """The same run under another row, that gives its messages their numbers."""
+        """The same run under another row, which gives its messages their numbers."""
         stored = [each.numbered(row) for each in self.segments]
         return Run(row, tuple(stored), self.recipients)
 
     @property
     def first_hash(self) -> Hashes:
-        """The first recipient's hash of each segment: the segments of a run lie in order."""
+        """The first recipient hash of each segment, ascending, because the segments of a run are in order."""
         if self._first_hash is None:
             told = [place.first_hash for place in self.row.segments if place.first_hash is not None]
             if len(told) == len(self.segments):
@@ -192,7 +191,7 @@ class Run:
 
 
 def _first_hashes(segments: Sequence[Segment]) -> Hashes:
-    """A segment whose first lines are damaged may hold anybody from the end of the one before it on."""
+    """The first recipient hash of each segment. If the first line is damaged, it may be as low as the last of the one before."""
     first = [segment.recipient_hash[0] for segment in segments]
     for index, segment in enumerate(segments):
         if index and segment.damaged is not None and segment.damaged[0]:
@@ -207,7 +206,7 @@ def drawer_numbers(stored: StoredSegment) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def drawer_of_rows(stored: StoredSegment) -> NDArray[np.int64]:
-    """The drawer of each row; -1 where the line of the directory that would tell is damaged."""
+    """The drawer of each row; -1 where its line in the directory is damaged."""
     segment = stored.segment
     counts = segment.drawers["count"].astype(np.int64)
     drawer = np.repeat(np.arange(len(counts)), counts)
@@ -219,12 +218,12 @@ def drawer_of_rows(stored: StoredSegment) -> NDArray[np.int64]:
 
 
 def in_order(row: RunRow) -> bool:
-    """Whether a visible run is read in number order: a mailbag, or a shelf that is one segment, at once and sorted."""
+    """Whether a visible run can be read in number order. A mailbag or a shelf of one segment is read whole and sorted."""
     return row.mailbag or len(row.segments) == 1
 
 
 def tier_of(length: int) -> int:
-    """The size class of a run: tiny, small, and from there on each is eight times the one before."""
+    """The size class of a run: tiny, small, then classes that each reach to eight times the one before."""
     if length < _TINY_BYTES:
         return 0
     tier, bound = 1, _SMALL_BYTES
@@ -234,7 +233,7 @@ def tier_of(length: int) -> int:
 
 
 def is_small(row: RunRow) -> bool:
-    """Whether filing joins a run with any small neighbour, when it is to file everything."""
+    """Whether filing everything merges a run with any small neighbour."""
     return row.length < _SMALL_BYTES
 
 
@@ -243,9 +242,10 @@ def choose_merge(
 ) -> Sequence[RunRow]:
     """Neighbouring runs worth merging now, or none.
 
-    Runs of like size are merged when there are eight of them side by side, tiny ones when there is a handful, for
-    most of what their merging costs is the same for one as for many; smaller ones that lie between them go along,
-    and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
+    Eight neighbouring runs of one size class are merged, and tiny ones when there are `handful` of them, because a merge of
+    tiny runs costs about the same for few as for many. Smaller runs between them are merged along. `FILING_FAN_IN_MAX`
+    neighbours up to a class are merged in any case, so that a large mailbag cannot leave small runs stranded. With
+    `everything`, any two small neighbours are enough.
     """
     tiers = [tier_of(run.length) for run in runs]
     if everything:
@@ -267,12 +267,12 @@ def choose_merge(
 
 
 def _least(tier: int, handful: int, *, everything: bool) -> int:
-    """How many neighbours of a tier are worth merging."""
+    """How many neighbours of a size class are worth merging."""
     if everything and tier == _SMALL_TIER:
         return 2
     return limits.FILING_FAN_IN if tier else handful
 
 
 def _numbers_fit(runs: Sequence[RunRow]) -> bool:
-    """A place is 32 bits wide."""
+    """Whether places in the merged run fit into 32 bits."""
     return runs[-1].last - runs[0].first <= limits.RUN_MESSAGES_MAX

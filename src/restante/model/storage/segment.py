@@ -1,13 +1,13 @@
-"""A segment: one immutable blob of sorted rows with the directory of its drawers.
+"""A segment is one immutable blob of sorted rows with the directory of its drawers.
 
     ┌ frame ─────────────────────┐┌ ledger ───────────────────────────────────────────┐┌ data ────────────┐
     │ header │ names │ checksums ││ drawers │ recipients' texts │ records │ properties ││ data of the rows │
     └────────────────────────────┘└───────────────────────────────────────────────────┘└──────────────────┘
                                    16 KiB blocks, a checksum each (xxh3)                 likewise
 
-The *front* (frame, drawers, texts, up to the end of their last block) stays in memory while the segment is in the catalog; the rest is read in slices.
-Ledger and data are checked block by block: a reader verifies what it touches, and a flipped bit harms only who lies
-in that block. The frame has a checksum of its own: it is small, and everything hangs on it.
+The *front* (frame, drawers and texts, up to the end of their last block) is read whole, and cached by `Fronts`; the rest is
+read in slices. Ledger and data are verified block by block, as they are read, so a flipped bit harms only the rows in its
+block. The frame has its own checksum, because nothing can be read without it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Area(Enum):
 
 
 class Names(msgspec.Struct, frozen=True, array_like=True):
-    """The short texts that rows and drawers refer to by their place in these lists."""
+    """The short texts that rows and drawers refer to by index."""
 
     origins: list[str]
     kinds: list[str]
@@ -56,7 +56,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stored segment, as far as its front tells."""
+    """The decoded front of a segment."""
 
     rows: int
     frame_length: int
@@ -71,9 +71,9 @@ class Segment:
     recipient_hash: Hashes
     recipients: pa.StringArray
     front: memoryview
-    """The part of the ledger that is in memory."""
+    """The part of the ledger that belongs to the front."""
     damaged: NDArray[np.bool_] | None
-    """Drawers whose line or text lies in a damaged block; None when all is well."""
+    """Drawers whose line or text is in a damaged block; None if none is."""
 
     def blocks(self, area: Area) -> int:
         return -(-self._length(area) // BLOCK_BYTES)
@@ -97,13 +97,13 @@ class Segment:
         return first + int(wrong[0]) if len(wrong) else None
 
     def drawers_of(self, rows: slice) -> tuple[str, ...]:
-        """The cabinets that have some of these rows, as text for people."""
+        """The cabinets that have some of these rows, as texts for messages."""
         row = self.drawers["row"].astype(np.int64)
         touched = np.flatnonzero((row < rows.stop) & (row + self.drawers["count"] > rows.start))
         return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched)
 
     def published(self, at: int) -> Segment:
-        """This segment, all of it published at one time, which is not the time that is written in it."""
+        """This segment with one publishing time for all rows, in place of the stored times."""
         drawers = self.drawers.copy()
         drawers["earliest_published"] = at
         return replace(self, drawers=drawers)
@@ -137,7 +137,7 @@ def encode(laid: Drawers) -> list[EncodedSegment]:
 
 
 def _drawer_lines(laid: Drawers) -> DrawerArray:
-    """The directory of all segments at once; what must be relative to a segment is made so later."""
+    """The directory of all segments together. `_encode_one` makes `row` and `recipient_end` relative to their segment."""
     first, cabinets, records = laid.start[:-1], laid.rows.cabinets, laid.rows.records
     lines = np.zeros(len(first), DRAWER)
     lines["recipient_hash"] = cabinets.recipient_hash[laid.cabinet]
@@ -198,7 +198,7 @@ def binary_offsets(column: pa.LargeBinaryArray | None) -> NDArray[np.int64]:
 def _cut(
     column: pa.LargeBinaryArray | None, offsets: NDArray[np.int64], rows: slice, records: RecordArray, field: str
 ) -> memoryview:
-    """The bytes of some rows of a column, without copying; `field` of the records gets where each row begins."""
+    """The bytes of some rows of a column, without copying. Sets `field` of the records to the start of each row."""
     if column is None:
         records[field] = 0
         return memoryview(b"")
@@ -213,7 +213,7 @@ def _recipient_texts(recipients: pa.StringArray, lines: DrawerArray) -> bytes:
 
 
 def _shared_names(laid: Drawers) -> Names | None:
-    """The names of all segments together, if they are few: renumbering would cost more than it saves."""
+    """The names of all segments together if they are few, because renumbering them for each segment would not pay."""
     rows = laid.rows
     columns = (rows.cabinets.origin.values, rows.cabinets.kind.values, rows.document_types, rows.media_types)
     if any(len(values) > FEW_NAMES for values in columns):
@@ -222,7 +222,7 @@ def _shared_names(laid: Drawers) -> Names | None:
 
 
 def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> list[str]:
-    """The names that this segment uses; a short list is kept whole."""
+    """The names that this segment uses, renumbered; a short list is kept whole."""
     if len(values) <= FEW_NAMES:
         return strings_of(values)
     used, codes = np.unique(table[field], return_inverse=True)
@@ -231,9 +231,9 @@ def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> l
 
 
 def decode(front: bytes, *, trusted: bool = False) -> Segment:
-    """The segment whose front this is; `DataDamaged` if it makes no sense, whatever the bytes are.
+    """Decode a front; `DataDamaged` for any invalid bytes.
 
-    What this process has just encoded is `trusted`: its checksums need not be computed again.
+    A front that this process has just encoded is `trusted`, and not verified.
     """
     rows, drawers, packed, texts, properties, ledger, data, frame = decode_header(front)
     texts_at, at = drawers * DRAWER.itemsize, HEADER_BYTES + packed
@@ -274,7 +274,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
 
 
 def unreadable(rows: int) -> Segment:
-    """The segment that stands in the place of one whose front makes no sense: one damaged drawer, of any recipient."""
+    """A stand-in for a segment whose front cannot be read: one damaged drawer, of any recipient."""
     lines, empty = np.zeros(1, DRAWER), memoryview(b"")
     names, texts = Names([""], [""], [], []), strings(np.zeros(2, np.int32), b"")
     checks, damaged = np.zeros(0, np.uint64), np.ones(1, np.bool_)
@@ -298,7 +298,7 @@ def decode_names(packed: bytes) -> Names:
 def _damaged_drawers(
     content: memoryview, checks: NDArray[np.uint64], lines: DrawerArray, texts_at: int
 ) -> NDArray[np.bool_] | None:
-    """Which drawers have their line or their text in a damaged block of the directory; None when all is well."""
+    """The drawers whose line or text is in a damaged block of the directory; None if no block is damaged."""
     wrong = np.flatnonzero((found := block_checks(content)) != checks[: len(found)])
     if not len(wrong):
         return None
@@ -312,7 +312,7 @@ def _damaged_drawers(
 
 
 def _without_damage(lines: DrawerArray, damaged: NDArray[np.bool_]) -> DrawerArray:
-    """The lines with the damaged ones made harmless: empty, and carrying the hash of the line before them."""
+    """The lines with the damaged ones made harmless: empty, with the hash of the line before."""
     mended = lines.copy()
     mended[damaged] = np.zeros(1, DRAWER)
     for field in ("recipient_hash", "recipient_end"):
@@ -321,7 +321,7 @@ def _without_damage(lines: DrawerArray, damaged: NDArray[np.bool_]) -> DrawerArr
 
 
 def _check_lines(lines: DrawerArray, names: Names, rows: int, texts: int) -> None:
-    """Refuse what no encoder wrote, although its checksums agree."""
+    """Refuse a directory that no encoder wrote, even if its checksums are right."""
     ends, count = lines["recipient_end"].astype(np.int64), lines["count"].astype(np.int64)
     sound = (
         len(lines) > 0

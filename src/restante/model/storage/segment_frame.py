@@ -1,6 +1,6 @@
-"""The frame of a segment: its header with all lengths, its names and its checksums; and a segment that is ready to be written.
+"""The frame of a segment (header with all lengths, names, checksums), and `EncodedSegment`, ready to be written.
 
-Nothing here needs Arrow: who joins small segments does so without.
+Nothing here needs Arrow, so code that joins small segments works without it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HEADER = struct.Struct("<4sHHQ8I")
 """Magic, version, reserved, checksum of the rest of the frame, then rows, drawers, names, texts, properties, ledger and
 data lengths, and the length of the frame."""
 HEADER_BYTES = _HEADER.size
-"""The names begin here."""
+"""Where the names begin."""
 assert _START.size + _NUMBERS.size == HEADER_BYTES
 
 
 class EncodedSegment(msgspec.Struct, frozen=True):
-    """A segment ready to be written: its parts in order, of which the first are the front."""
+    """A segment ready to be written: its front, and the rest of its bytes in order."""
 
     group: int
     rows: int
@@ -49,7 +49,7 @@ def block_sums(content: Buffer) -> list[int]:
 
 
 def check_bytes(content: Buffer) -> bytes:
-    """The checksums of the blocks as they are written."""
+    """The checksums of the blocks in their stored form."""
     if 0 < len(content) <= BLOCK_BYTES and type(content) is bytes:
         return xxhash.xxh3_64_intdigest(content).to_bytes(8, "little")
     sums = block_sums(content)
@@ -57,7 +57,7 @@ def check_bytes(content: Buffer) -> bytes:
 
 
 def encode_frame(rows: int, lengths: tuple[int, int, int, int, int], names: bytes, checks: bytes) -> bytes:
-    """The frame of so many rows. The lengths are those of drawers, texts, properties, ledger and data."""
+    """Encode a frame. `lengths` are those of drawers, texts, properties, ledger and data."""
     drawers, texts, properties, ledger, data = lengths
     length = HEADER_BYTES + len(names) + len(checks)
     length += -length % 16
@@ -67,12 +67,12 @@ def encode_frame(rows: int, lengths: tuple[int, int, int, int, int], names: byte
 
 
 def front_length(records_at: int, ledger: int) -> int:
-    """How much of the ledger the front holds: the directory, up to the end of its last block, to verify it."""
+    """How much of the ledger the front holds: the directory, up to the end of its last block, so that it can be verified."""
     return min(-(-records_at // BLOCK_BYTES) * BLOCK_BYTES, ledger)
 
 
 def decode_header(front: bytes) -> tuple[int, ...]:
-    """Rows, drawers, lengths of names, texts, properties, ledger, data and frame; its checksum has been verified."""
+    """Verify the frame, and decode: rows, drawers, and the lengths of names, texts, properties, ledger, data and frame."""
     if len(front) < _HEADER.size or front[:4] != _MAGIC:
         raise DataDamaged("A blob is no segment: it does not begin as one.")
     _, version, reserved, check, *numbers = _HEADER.unpack_from(front)
