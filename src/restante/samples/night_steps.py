@@ -109,7 +109,7 @@ W = TypeVar("W", bound=Walk)
 def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> list[W]:
     """Share the mailboxes among the collectors, and wait until all collectors are done."""
     walkers = [walker(names[number::COLLECTORS]) for number in range(COLLECTORS)]
-    with ThreadPoolExecutor(COLLECTORS) as threads:
+    with ThreadPoolExecutor(COLLECTORS, "restante-collector") as threads:
         for done in [threads.submit(one.walk) for one in walkers]:
             done.result()
     return walkers
@@ -119,7 +119,7 @@ def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> 
 def followed(batch: Batch, watch: Watch, messages: int) -> Iterator[None]:
     """Shows how far the batch is while the collectors, which do not know the batch, are at work."""
     ended = threading.Event()
-    with watch("batch", messages) as advance, ThreadPoolExecutor(1) as threads:
+    with watch("batch", messages) as advance, ThreadPoolExecutor(1, "restante-night") as threads:
         following = threads.submit(_follow, batch, advance, ended)
         try:
             yield

@@ -60,7 +60,7 @@ def load_partitions(store: Store, rows: StoreReader, taken: TakenPartitions) -> 
     if taken.unused:
         loaded = list(map(load, taken.owned))
     else:
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with ThreadPoolExecutor(_THREADS, "restante-load") as threads:
             loaded = list(threads.map(load, taken.owned))
     partitions = [partition for partition, _ in loaded]
     for partition in partitions:

@@ -23,7 +23,7 @@ class OtherShards:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-live")
+        self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-other-shards")
 
     def partition_of(self, recipient: str) -> int | None:
         """The partition of a recipient, if another shard has it."""
