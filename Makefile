@@ -12,8 +12,8 @@ WORKERS ?= auto
 # With AGAIN=yes, a target of tests runs what failed last, one test after another.
 PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed-no-failures none,$(WORKERS)) --dist loadgroup
 LONG := RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m long --timeout 3600
-# What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
-# compile all of it again, which takes longer than most tests.
+# Python keeps its compiled files even if the environment sets PYTHONDONTWRITEBYTECODE. Otherwise each worker, and each
+# process that a test starts, would compile everything again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
 # The marks of what `make test-systems` runs.
