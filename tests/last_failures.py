@@ -35,8 +35,8 @@ class LastFailures:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        kept, cache = self._config.pluginmanager.get_plugin("lfplugin"), self._config.cache
-        if kept is not None and cache is not None:
+        kept, cache = self._config.pluginmanager.get_plugin("lfplugin"), getattr(self._config, "cache", None)
+        if kept is not None and cache is not None:  # Neither is there with `-p no:cacheprovider`.
             failed = set(map(name_of, kept.lastfailed)) - (self._passed - self._failed) | self._died
             kept.lastfailed = dict.fromkeys(sorted(filter(self._is_there, failed)), True)
             cache.set(ENDED, int(exitstatus if self._collected else pytest.ExitCode.INTERRUPTED))

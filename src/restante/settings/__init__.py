@@ -1,4 +1,4 @@
-"""What an operator decides: one frozen value, whose sections lie in files by subject."""
+"""The settings of a hub, as one frozen value: what an operator decides, a section in each file."""
 
 from __future__ import annotations
 
