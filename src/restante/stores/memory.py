@@ -1,8 +1,8 @@
-"""The memory engine: the same contract without a disk, for tests of everything above the store.
+"""The memory engine: it keeps the contract without a disk, for tests of everything above the store.
 
-It can carry out a commit in separate steps and fail between any two of them, as a machine would that goes down there.
-Since a commit is atomic, what such a crash leaves is either all of it, or blobs that no entry names. `fail_at` asks
-for that, and `survivor` is the store that the next owner finds.
+It can carry out a commit in separate steps and fail between any two of them, like a machine that crashes there. Because a
+commit is atomic, such a crash leaves either all of it, or blobs that no entry names. `fail_at` orders a failure, and
+`survivor` is the store that the next owner finds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Durable:
 class MemoryStore:
     """A `Store` in memory. Use `survivor` where another engine would be opened again.
 
-    It is `shared`, although nobody else can take it: so the hub's tests meet what is special about shared stores.
+    It is `shared`, although no other process can take it, so that the hub's tests cover the handling of shared stores.
     """
 
     shared = True
@@ -77,7 +77,7 @@ class MemoryStore:
         """The number of commits before the one whose outcome is unknown."""
         self._unresolved: RestanteError | None = None
         self.owned = True
-        """Whether the lease lasts: tests end it."""
+        """Whether the store is still owned. Tests end this."""
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         with self._lock:
@@ -190,14 +190,14 @@ class MemoryStore:
         return None
 
     def scrub(self) -> bool:
-        """Scrub nothing: there are no files."""
+        """Do nothing, because there are no files."""
         return True
 
     def failure(self) -> str | None:
         return self._stopped
 
     def checkpoint(self) -> None:
-        """Do nothing: there is nothing to tidy up."""
+        """Do nothing, because there is nothing to tidy up."""
 
     def size(self) -> StoreSize:
         with self._lock:
@@ -212,22 +212,23 @@ class MemoryStore:
             self._closed = True
 
     def fail_at(self, step: int | None, error: RestanteError | None = None) -> None:
-        """Let the next write fail when `step` of its steps are done; all of them: it is whole but for the answer.
+        """Make the next write fail after `step` of its steps. After its last step, it is stored, but not answered.
 
         After `StorageFull` nothing is changed, and the store goes on. After `OutcomeUnknown` it goes on when `resolve` has
-        told the outcome. After any other error (`Unavailable` by default) it refuses to write, as an engine does that
-        cannot know what its disk holds: go on with the `survivor`.
-        A write with fewer steps fails after its last one. None takes the order back.
+        reported the outcome. After any other error (`Unavailable` by default) it refuses to write, like an engine that
+        cannot know what its disk holds; continue with the `survivor`.
+
+        A write with fewer steps fails after its last one. None cancels the failure.
         """
         self._fail_after = step
         self._failure = error or Unavailable("A failure was ordered here; reopen the store to go on.")
 
     def keep_in_doubt(self, error: RestanteError | None) -> None:
-        """Let `resolve` raise this, until it is called again with None."""
+        """Make `resolve` raise this error until this is called again with None."""
         self._unresolved = error
 
     def survivor(self) -> MemoryStore:
-        """A store with a copy of what is durable in this one, as found after a crash or a restart."""
+        """A store with a copy of the durable data of this one, as found after a crash or a restart."""
         survivor = MemoryStore()
         with self._lock:
             survivor._durable = deepcopy(self._durable)
@@ -235,9 +236,9 @@ class MemoryStore:
         return survivor
 
     def _steps(self, changes: Changes) -> list[_Step]:
-        """A commit, step by step: each blob, each partition's entries, and making it all visible."""
+        """A commit as steps: write each blob, prepare the entries of each partition, make everything visible."""
         blobs: list[_Step] = [partial(self._write_blob, blob, parts) for blob, parts in changes.blobs]
-        # Prepared somewhere, seen by nobody: a crash after one of these leaves what a crash before it would.
+        # Prepared entries are invisible: a crash after one of these steps leaves the same as a crash before it.
         groups: list[_Step] = [_prepare_entries for _ in {entry.partition for entry in changes.entries}]
         return [*blobs, *groups, partial(self._make_visible, changes)]
 
@@ -253,7 +254,7 @@ class MemoryStore:
             for blob in blobs:
                 self._durable.blobs.pop(blob, None)
         elif isinstance(self._failure, OutcomeUnknown):
-            # Blobs of a commit that was not stored went with its transaction.
+            # Blobs of a commit that was not stored were rolled back with its transaction.
             for blob in blobs if fail_after < len(steps) else ():
                 self._durable.blobs.pop(blob, None)
         else:

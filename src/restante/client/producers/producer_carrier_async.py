@@ -94,9 +94,7 @@ class AsyncProducerCarrier:
             await asyncio.wait((preparing,))
             raise
         finally:
-            del (
-                preparing
-            )  # The error's traceback holds this frame, and the task holds the error: this breaks the cycle.
+            del preparing  # An error's traceback holds this frame, and the task holds the error: break the cycle.
 
     def _prepared(self, parcel: Parcel) -> object:
         parcel.identify(copied=not self._lanes.enabled)

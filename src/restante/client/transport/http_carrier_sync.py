@@ -71,9 +71,7 @@ class HttpCarrier:
         try:
             return outcome.result()
         finally:
-            del (
-                outcome
-            )  # The error's traceback holds this frame, and the future holds the error: this breaks the cycle.
+            del outcome  # An error's traceback holds this frame, and the future holds the error: break the cycle.
 
     def _send_for(self, request: HttpRequest, outcome: Future[Reply]) -> None:
         try:

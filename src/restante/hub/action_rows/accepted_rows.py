@@ -1,4 +1,4 @@
-"""Rows for actions that a commit stores, however they came: as a few letters, or in columns."""
+"""Rows for the actions that a commit stores, which may come as a few letters or as columns."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def action_rows_of(columns: MessageColumns) -> NDArray[np.int64]:
 def accept_columns(
     core: Core, draft: RequestDraft, arrivals: Arrivals, rows: NDArray[np.int64], numbers: NDArray[np.int64], now: int
 ) -> None:
-    """Put the rows of actions that came in columns: `rows` says which, `numbers` has the number of every arrival."""
+    """Put the rows of actions that came as columns. `rows` are their indices; `numbers` has the number of every arrival."""
     columns = arrivals.columns
     own = columns.take(rows)
     hashes = arrivals.recipient_hash[columns.recipient.codes[rows]].tolist()

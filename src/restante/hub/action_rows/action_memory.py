@@ -1,6 +1,6 @@
-"""The memory of actions: which were handed out, how attempts go, and what was counted.
+"""The memory of actions: those handed out, the attempts under way, and counts.
 
-All of it is in memory alone. After a restart an action that is under way reads `accepted` until the next report.
+All of this exists only in memory. After a restart, an action under way is shown as `accepted` until the next report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from restante.model.actions.action_counts import ActionTotals
 
 @dataclass(frozen=True, slots=True)
 class ActionPlace:
-    """Where an action's row lies."""
+    """The place of an action's row."""
 
     partition: int
     recipient_hash: int
@@ -26,19 +26,19 @@ class ActionPlace:
 
 
 class HandedAction(NamedTuple):
-    """An action that a page brought: all that is needed to find its row and its cabinet."""
+    """An action that was handed out in a page, with what is needed to find its row and its cabinet."""
 
     number: int
     recipient_hash: int
     concerns: str
     origin: str
     at: int = 0
-    """When a page brought it; 0: that is not known."""
+    """The time of handing out; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedAction:
-    """An action that was tried, and has no outcome yet."""
+    """The attempts at an action that has no outcome yet."""
 
     attempts: int
     begun_at: int
@@ -52,24 +52,24 @@ class ActionMemory:
     """The actions of one open hub."""
 
     handed: OrderedDict[tuple[int, int], HandedAction] = field(default_factory=OrderedDict)
-    """Actions handed out lately, by partition and number: reports find them here."""
+    """The actions handed out lately, by partition and number, for reports to find."""
     under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
     died: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
-    """How many workers died of an action that has no outcome yet."""
+    """How many workers died of each action that has no outcome yet."""
     opened: Mapping[int, int] = field(default_factory=dict)
-    """The last number of each partition when the hub was opened: the deaths of actions up to it may be known to their rows alone."""
+    """The last number of each partition when the hub was opened. Deaths of actions up to it may be only in their rows."""
     totals: dict[str, ActionTotals] = field(default_factory=dict)
-    """Totals by the name of the action. Strangers choose names: names beyond a bound are counted together, under no name."""
+    """Totals by action name. Any sender can choose names, so names beyond a bound are counted together, under ""."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
-    """Functions of a partition that say which of its actions are being done: these do not expire."""
+    """Functions from a partition to the numbers of its running actions, which do not expire."""
     unknown_told: set[str] = field(default_factory=set)
-    """Names that nobody has declared, and that were logged."""
+    """Undeclared names that have been logged."""
     recent: RecentActions = field(default_factory=RecentActions)
-    """The actions that came last and wait, as they came."""
+    """The latest waiting actions, as they came."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:
-        """The actions that are stored when the hub is opened, by partition."""
+        """Set the last number of each partition when the hub is opened."""
         self.opened = visible
         self.recent.open(visible)
 
@@ -93,7 +93,7 @@ class ActionMemory:
                 self.died.popitem(last=False)
 
     def ended(self, partition: int, number: int) -> None:
-        """Note that an action has an outcome, or is not stored any more."""
+        """Note that an action has an outcome, or is no longer stored."""
         with self.lock:
             self.under_way.pop((partition, number), None)
             self.died.pop((partition, number), None)
@@ -112,5 +112,5 @@ class ActionMemory:
         return found
 
     def running(self, partition: int) -> set[int]:
-        """The actions of a partition that are being done, by their numbers."""
+        """The numbers of a partition's running actions."""
         return {number for busy in self.busy for number in busy(partition)}

@@ -1,4 +1,4 @@
-"""The row of an action in a commit: read as of now in a draft, and written with its outcome."""
+"""The row of an action in a commit: reading it as a draft sees it, and writing it with its outcome."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def put_action(draft: RequestDraft, place: ActionPlace, row: ActionRow) -> None:
 def put_ending(
     core: Core, draft: RequestDraft, place: ActionPlace, ending: Ending, member: str, view: ActionView | None = None
 ) -> None:
-    """An action ends: its row, its message, its texts or its poison; and after the commit what is counted."""
+    """End an action: write its row, settle its message, write its texts or poison, and count it after the commit."""
     row = ending.row
     settle_action(core, draft, place, row, ending.kind, row.ended_at, view)
     put_action(draft, place, row)
@@ -60,7 +60,7 @@ def put_poison(draft: RequestDraft, place: ActionPlace, row: ActionRow, member: 
 
 
 def count_ended(core: Core, place: ActionPlace, row: ActionRow) -> None:
-    """An action has its outcome, and that is committed."""
+    """Count an action whose outcome is committed."""
     memory = core.memory(ActionMemory)
     memory.ended(place.partition, place.number)
     if row.origin == HEALTH_ORIGIN:

@@ -1,8 +1,9 @@
-"""The actions that came last, as they came: what a member that keeps up is handed without a read of the feed.
+"""The latest actions as they came, to be handed to members that keep up, without reading the feed.
 
-Of each partition memory has every action that waits from a number on (`since`); an action that has ended is dropped. What
-came in columns, was moved to the end or does not fit raises that number, and pages from before it are read from the feed.
-Actions are entered before the visible sequence counts them: who takes the visible sequence first misses none up to it.
+What must stay true: of each partition, memory has every waiting action above a number (`_since`). Actions that end are
+dropped. Actions that come as columns, are moved to the end, or do not fit raise the number; pages that start below it are
+read from the feed. Actions are added before the visible sequence number counts them, so a reader that takes the visible
+sequence number first misses none up to it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class RecentAction(NamedTuple):
 
 @dataclass(slots=True)
 class RecentActions:
-    """The recent actions of one open hub. Commits change them as they are applied; any thread may look at them."""
+    """The recent actions of one open hub. Applying commits changes them; any thread may read them."""
 
     _since: dict[int, int] = field(default_factory=dict)
     _actions: defaultdict[int, dict[int, RecentAction]] = field(default_factory=lambda: defaultdict(dict))
@@ -44,7 +45,7 @@ class RecentActions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:
-        """Actions that were stored before the hub was opened are not known."""
+        """Begin with no actions: those stored before the hub was opened are not in memory."""
         self._since = dict(visible)
 
     def add(self, partition: int, action: RecentAction) -> None:
@@ -62,7 +63,7 @@ class RecentActions:
         return self._size <= limits.RECENT_ACTIONS_BYTES_MAX
 
     def drop(self, partition: int, numbers: Sequence[int]) -> None:
-        """Drop actions that do not wait any more."""
+        """Drop actions that no longer wait."""
         with self._lock:
             own = self._actions.get(partition)
             for number in numbers if own else ():
@@ -83,7 +84,7 @@ class RecentActions:
         self._size -= 0 if found is None else found.size
 
     def between(self, partition: int, after: int, upto: int) -> list[RecentAction] | None:
-        """The actions that wait of these numbers, in order; None: the feed has to be read."""
+        """The waiting actions numbered above `after` up to `upto`, in order; None if the feed must be read."""
         with self._lock:
             since = self._since.get(partition)
             if since is None or after < since:

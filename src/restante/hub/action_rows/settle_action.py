@@ -1,4 +1,4 @@
-"""Settling one action: the change record, the head of its cabinet, and what batches count."""
+"""Settling one action: writes the change record, the head of its cabinet, and the counts of batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from restante.model.storage.keys import Cabinet, cabinet_key, key_number
 
 _SALT = 0x6163_7469_6F6E_7321
 _ROWS_MAX = 1_000
-"""The number of rows of other origins that are looked at in a gap; beyond that the action is listed apart, which is right, too."""
+"""At most this many rows are read in a gap. If there are more, the action is listed apart, which is also correct."""
 
 
 def cabinet_of(row: ActionRow) -> Cabinet:
@@ -29,28 +29,28 @@ def cabinet_of(row: ActionRow) -> Cabinet:
 
 
 def action_bell(action_id: bytes) -> int:
-    """The hash by which the bell knows an action."""
+    """The hash under which the bell lists waiters for an action."""
     return int.from_bytes(action_id[8:], "big") ^ _SALT
 
 
 def ring_actions(draft: RequestDraft, ids: Sequence[bytes]) -> None:
-    """Wake the callers that wait for these outcomes."""
+    """Wake the callers that wait for the outcomes of these actions."""
     if ids:
         draft.concerns.append(np.array([action_bell(own) for own in ids], np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
 class ActionView:
-    """An action as of now in a draft, with the head of its cabinet; and the rows of its thing that lie between."""
+    """An action as a draft sees it, with the head of its cabinet, and the rows of its thing between the two."""
 
     row: ActionRow
     head: Head
     between: Sequence[tuple[int, ActionRow]] | None = None
-    """The rows between; None: they were not read."""
+    """The rows between the head and the action; None if they were not read."""
 
 
 def view_action(core: Core, draft: RequestDraft, place: ActionPlace, concerns: str, origin: str) -> ActionView | None:
-    """One read of the head, and one of all rows from there to the action; None if it is not there any more."""
+    """View an action with one read of the head, and one of all rows from there to the action; None if it is gone."""
     cabinet = Cabinet(concerns, origin, ACTION_KIND)
     head = draft.head(place.partition, place.recipient_hash, cabinet)
     entry = EntryKey(place.partition, Space.ACTION, action_key(place.recipient_hash, place.number))
@@ -75,7 +75,7 @@ def settle_action(
     at: int,
     view: ActionView | None,
 ) -> bool:
-    """Settle an action that waits or is set aside; False: it was settled otherwise before, and that stays."""
+    """Settle an action that waits or is set aside; return False if it was settled before, which stays as it is."""
     cabinet, number = cabinet_of(row), place.number
     head = draft.head(place.partition, place.recipient_hash, cabinet) if view is None else view.head
     if not can_settle(head, number):
@@ -106,8 +106,8 @@ def _same_cabinet(one: ActionRow, other: ActionRow) -> bool:
 def _any_waits_before(core: Core, place: ActionPlace, row: ActionRow, head: Head) -> bool:
     """Whether an action of the same cabinet waits before this one.
 
-    What waits there was committed before this one was handed out, so the store tells; a commit under way adds only later
-    numbers, and what it settles is in the head.
+    The store knows: such actions were committed before this one was handed out. The current commit adds only later numbers,
+    and the actions that it settles are in the head.
     """
     for gap in gaps_before(head, place.number):
         first, last = (action_key(place.recipient_hash, number) for number in (gap.first, gap.last + 1))

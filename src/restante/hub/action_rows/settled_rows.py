@@ -1,4 +1,4 @@
-"""Rows of actions whose messages are settled otherwise than by a report: withdrawn, expired, released, forgotten, erased."""
+"""Rows of actions whose messages are settled without a report: withdrawn, expired, released, forgotten or erased."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from restante.model.storage.keys import key_number, number_key
 def note_settled(
     core: Core, draft: RequestDraft, address: MailboxAddress, numbers: Sequence[int], kind: ChangeKind, at: int
 ) -> None:
-    """Messages of actions were withdrawn, have expired, or were set aside by hand."""
+    """Update the rows of actions whose messages were withdrawn, have expired, or were set aside by hand."""
     draft.applies.append(partial(core.memory(ActionMemory).recent.drop, address.partition, numbers))
     ended = []
     for number in numbers:
@@ -50,7 +50,7 @@ def drop_poison(draft: RequestDraft, place: ActionPlace, row: ActionRow) -> None
 
 
 def move_action(core: Core, draft: RequestDraft, address: MailboxAddress, old: int, new: int) -> None:
-    """An action lives on under a new number, with a fresh count."""
+    """Move the row of an action to its new number, with its counts reset."""
     place = ActionPlace(address.partition, address.hash, old)
     row = action_so_far(draft, place)
     if row is None:
@@ -65,7 +65,7 @@ def move_action(core: Core, draft: RequestDraft, address: MailboxAddress, old: i
 
 
 def forget_actions(core: Core, draft: RequestDraft, partition: int, recipient_hash: int, record: ChangeRecord) -> None:
-    """The rows of actions that a change record settled, and that are past their retention with it."""
+    """Delete the rows of actions that a forgotten change record settled."""
     if record.message_kind != ACTION_KIND:
         return
     for own in record.ranges:
@@ -77,7 +77,7 @@ def forget_actions(core: Core, draft: RequestDraft, partition: int, recipient_ha
 
 
 def erase_actions(core: Core, draft: RequestDraft, address: MailboxAddress, last: int) -> None:
-    """All rows of a thing's actions up to a number: what came later stays."""
+    """Delete the rows of a thing's actions up to number `last`. Later ones stay."""
     for key, value in draft.scan_prefix(address.partition, Space.ACTION, number_key(address.hash)):
         row, number = decode_action(value), key_number(key[8:])
         if row.concerns == address.recipient and number <= last:

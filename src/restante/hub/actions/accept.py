@@ -1,4 +1,4 @@
-"""Accepting actions: each becomes a message of the kind `action`, published like any other."""
+"""Accepting actions. Each becomes a message of the kind `action`, which is published like any other."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def prepared(core: Core, call: SendAction) -> tuple[Message, Publish]:
 
 
 def published_at(request: CommitRequest[Receipt]) -> int:
-    """When an answered request stored its messages."""
+    """When the messages of an answered request were stored."""
     assert isinstance(request, PublishRequest), "actions are stored at once"
     return request.published_at
 
 
 def answered(core: Core, call: SendAction, message: Message, receipt: Receipt, at: int) -> ActionStatus:
-    """The answer to an action that was stored `at` this time; one that was known before tells what became of it."""
+    """The answer to an action stored `at` this time. For an action that was known before, its status is looked up."""
     found = accepted_now(message, at) if receipt.accepted and call.wait <= 0 else None
     if found is None:
         assert message.id is not None, "an action has its id before it is stored"
@@ -93,7 +93,7 @@ def prepared_many(core: Core, call: SendActions) -> tuple[Sequence[Message], Pub
 
 
 def answered_many(core: Core, messages: Sequence[Message], receipt: Receipt) -> AcceptedActions:
-    """The answers to actions, in the order of the actions. If some were known before, what became of them is looked up."""
+    """The answers to actions, in their order. If some were known before, their states are looked up."""
     states = [ActionState.ACCEPTED] * len(messages)
     if receipt.duplicates:
         states = [look_up(core, message.id or "", message.recipient).state for message in messages]

@@ -1,4 +1,4 @@
-"""The calls about actions, carried out."""
+"""The functions that carry out the calls about actions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Health checks of groups that run: an action that workers drop before any handler, and how long they took to do so.
+"""Health checks of running groups: a special action that workers drop before any handler, and the time until they do.
 
-One is under way for each group with actions and members, in one partition after another. It is of the origin of health
-checks, so it is in no count, and only the group's own reading of the feed has it.
+Each group with actions and members has one check under way, in one partition after another. Its origin is that of health
+checks, so no count includes it, and only the group's own reads of the feed show it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECOND = 1_000_000
 
 
 def check_groups(core: Core) -> None:
-    """See what became of the checks under way, and send those that are due."""
+    """Examine the checks under way, and send those that are due."""
     own, now = core.memory(GroupChecks), core.clock()
     running = {known.row.name: known for known in _running(core)}
     for name in set(own.checks) - set(running):
@@ -50,7 +50,7 @@ def _running(core: Core) -> Iterator[KnownGroup]:
 
 
 def _sent(core: Core, known: KnownGroup, partition: int) -> GroupCheck:
-    """Send a check. It lives for longer than a group may take for it, so a check that a stuck group does not take is seen."""
+    """Send a check. It expires later than `LATE_SECONDS`, so that a check that a stuck group does not take is noticed."""
     recipient, action_id = health_recipient(partition, core.deed.partition_count), uuid_text(core.new_uuid())
     message = Message(
         recipient=recipient,
@@ -76,7 +76,7 @@ def _took(core: Core, check: GroupCheck) -> float | None:
 
 
 def _is_gone(core: Core, check: GroupCheck) -> bool:
-    """Whether nobody can drop a check any more: it has expired, or was forgotten."""
+    """Whether a check can no longer be dropped, because it has expired or was forgotten."""
     try:
         return look_up(core, check.action_id, check.recipient).is_final
     except ActionUnknown:

@@ -1,7 +1,7 @@
-"""Reports of several partitions at once: each is taken or refused by itself, and what is taken goes into one commit.
+"""Reports of several partitions at once: each is taken or refused separately, and those taken go into one commit.
 
-A worker that has many partitions says in one request what ended in all of them. A partition that it has lost meanwhile is
-refused with its own problem; the others are as if it had not been there.
+A worker with many partitions reports the outcomes of all of them in one request. A partition that it has lost meanwhile is
+refused with its own problem, without any effect on the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from restante.model.actions.action_reports import check_reports
 from restante.model.groups.group_names import check_group
 
 Prepared = Planned[OutcomesTaken] | RestanteError
-"""A report that is to be committed, or why it is not."""
+"""A report to be committed, or the error that refuses it."""
 _OF_A_PARTITION = (GenerationStale, PositionAhead, PartitionUnknown)
 
 
@@ -37,7 +37,7 @@ def report_each(core: Core, call: ReportEach, _: Grant) -> OutcomesReported:
 
 
 def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesReported]) -> bool:
-    """Have small reports committed from an event loop, if nothing has to be read for them; else nothing is done."""
+    """Submit small reports from an event loop if nothing must be read for them; return False if nothing was done."""
     if not are_light(core, call.reports):
         return False
     prepared = _prepared(core, call)
@@ -61,12 +61,12 @@ def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
         return report_request(core, call)
     except RestanteError as error:
         if isinstance(error, InvalidRequest) and not isinstance(error, PartitionUnknown):
-            raise  # What cannot be meant refuses all of it, before anything is done.
+            raise  # An invalid report refuses the whole request, before anything is done.
         return error
 
 
 def _answered(call: ReportEach, prepared: Sequence[Prepared]) -> OutcomesReported:
-    """The answer to all reports. If nothing was taken, for no reason of a partition's own, that is the answer."""
+    """The answer to all reports. If none was taken, and no error concerns only its partition, raise the first error."""
     found = [_outcome(one) for one in prepared]
     errors = [one for one in found if isinstance(one, RestanteError)]
     if errors and len(errors) == len(found) and not any(isinstance(error, _OF_A_PARTITION) for error in errors):

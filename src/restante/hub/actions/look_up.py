@@ -1,4 +1,4 @@
-"""Looking up what became of an action, by its id: every partition is asked, unless the thing is named. Totals of actions."""
+"""Looking up the status of an action by its id, in every partition unless its thing is named; and totals of actions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
 
 
 def follow_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
-    """The status of an action, at once or within the wait."""
+    """The status of an action. With a wait, it is given when the action has ended or the time is up."""
     check_id(call.action_id)
     deadline, rung = time.monotonic() + min(call.wait, limits.WAIT_SECONDS_MAX), threading.Event()
     with core.bell.listening(bell_of(call.action_id), rung.set):
@@ -72,12 +72,12 @@ def check_id(action_id: str) -> None:
 
 
 def look_up(core: Core, action_id: str, concerns: str | None = None, caller: Grant = EVERYTHING) -> ActionStatus:
-    """The status of an action that the caller may know of."""
+    """The status of an action. Raises `ActionUnknown` if the caller may not know of it."""
     return status_of(core, *find_action(core, action_id, concerns, caller))
 
 
 def find_action(core: Core, action_id: str, concerns: str | None = None, caller: Grant = EVERYTHING) -> FoundAction:
-    """Where an action lies. To those who may not know of it, it is not there."""
+    """The place and the row of an action. For a caller that may not know of it, it does not exist."""
     own_id = id_bytes(action_id)
     found = [one for one in _candidates(core, own_id, concerns) if may_know(caller, one[1])]
     if len({row.concerns for _, row in found}) > 1:
@@ -92,7 +92,7 @@ def find_action(core: Core, action_id: str, concerns: str | None = None, caller:
 
 
 def may_know(caller: Grant, row: ActionRow) -> bool:
-    """Whether a caller may know of an action: it asked for it, the action concerns it, or it works."""
+    """Whether a caller may know of an action: as its origin, as the thing it concerns, or as a worker."""
     return caller.may_publish(row.origin) or caller.may_collect(row.concerns) or Role.WORKER in caller.roles
 
 
@@ -117,7 +117,7 @@ def _candidates(core: Core, own_id: bytes, concerns: str | None) -> Iterator[Fou
 
 
 def _tell_if_erased(core: Core, action_id: str, concerns: str | None, caller: Grant) -> None:
-    """`MessageErased`, to those who may know of the thing."""
+    """Raise `MessageErased` if the action was erased, and the caller may know of the thing."""
     if concerns is None or not caller.may_collect(concerns):
         return
     with suppress(MessageUnknown), core.pins.reading():
@@ -125,7 +125,7 @@ def _tell_if_erased(core: Core, action_id: str, concerns: str | None, caller: Gr
 
 
 def status_of(core: Core, place: ActionPlace, row: ActionRow) -> ActionStatus:
-    """The status of an action: from its row, or from the attempts at it."""
+    """The status of an action, from its row or from the attempts at it."""
     if not row.is_final:
         return _status_open(core, place, row)
     texts = _texts(core, place, row)
@@ -190,7 +190,7 @@ def _status(
 
 
 def action_totals(core: Core) -> tuple[NamedTotals, ...]:
-    """Totals of actions by the names that groups have; all other names are one, without a name and a group."""
+    """Totals of actions by declared name. All other names are counted together, without a name and a group."""
     owners, others = core.memory(GroupMemory).actions(), ActionTotals()
     found = []
     for name, totals in sorted(core.memory(ActionMemory).totals.items()):

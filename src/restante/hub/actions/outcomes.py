@@ -1,7 +1,7 @@
-"""Reports of what became of actions: outcomes, settled messages, poison and the position, all in one commit.
+"""Reports of outcomes of actions: outcomes, settled messages, poison and the position are written in one commit.
 
-A report of another generation than the one in force changes nothing. The same report again is harmless: an action that has
-its outcome keeps it. Results, and the texts of problems, go after a while: `forget_texts`.
+A report with an outdated generation changes nothing. Repeating a report is harmless, because an action keeps its outcome.
+`forget_texts` deletes results and texts of problems after a while.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken
 
 
 def tell_if_release(core: Core, call: ReportOutcomes) -> None:
-    """After a report was taken: in a shard, what may be a release is the home of groups to decide."""
+    """Tell the home of groups, in another shard, of a report that may release its partition. Call it after the commit."""
     if asks_home(core, call.release):
         tell_home(core, call.group, call.partition, UntoldPosition(call.generation, call.release))
 
 
 def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
-    """A report to be submitted. What memory does not know of its actions is read here, before the commit."""
+    """A report request, to be submitted. Actions that are not in memory are read here, before the commit."""
     name = check_group(call.group)
     check_partition(core, call.partition)
     check_number("generation", call.generation)
@@ -67,14 +67,14 @@ def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
 
 
 def _check_not_stale(core: Core, name: str, call: ReportOutcomes) -> None:
-    """Generations ascend: what is stale now is so in the commit, too, and nothing has to be read for it."""
+    """Refuse a stale generation early, before anything is read. Generations ascend, so it stays stale in the commit."""
     known = core.memory(GroupMemory).groups.get(name)
     if known is not None and call.generation < known.positions[call.partition].generation:
         check_generation(known.positions[call.partition], call.generation)
 
 
 def are_light(core: Core, reports: Sequence[ReportOutcomes]) -> bool:
-    """Whether reports have few outcomes, nothing has to be read for them, and nobody to be asked: an event loop may submit them."""
+    """Whether an event loop may submit reports: they have few outcomes, and need neither reads nor calls to other shards."""
     if sum([len(own.outcomes) for own in reports]) > limits.FEW_MESSAGES_MAX:
         return False
     if any(asks_home(core, own.release) for own in reports):
@@ -100,7 +100,7 @@ def _handed(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, 
 
 
 def find_handed(core: Core, partition: int, number: int) -> HandedAction | None:
-    """An action by the number of the change that brought it, read from the feed; None: there is none."""
+    """An action by its sequence number, read from the feed; None if there is none."""
     try:
         table = read_feed(core, partition, number - 1, _WHOSE, 1, only_messages=True).table
     except (PositionAhead, PositionGone):
@@ -150,7 +150,7 @@ def _take(
     outcome: WorkOutcome,
     handed: HandedAction | None,
 ) -> bytes | None:
-    """Take one outcome; gives the action's id if it has ended with it, nothing in it if it has not; None: no change."""
+    """Take one outcome; return the action's id if it ends the action, empty bytes if not, and None if nothing changes."""
     if handed is None:
         return None
     place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
@@ -172,7 +172,7 @@ def _take(
 
 
 def _with_beginning(core: Core, outcome: WorkOutcome, place: ActionPlace, handed: HandedAction) -> WorkOutcome:
-    """An outcome, with a time if its worker does not say when it began: the one said before, else that of the handing out."""
+    """The outcome with a beginning. If its worker gives none, it is the one given before, or else the time of handing out."""
     if outcome.begun_at is not None or not outcome.attempts:
         return outcome
     tried = core.memory(ActionMemory).under_way.get((place.partition, place.number))
@@ -181,7 +181,7 @@ def _with_beginning(core: Core, outcome: WorkOutcome, place: ActionPlace, handed
 
 
 def _tell_of_unknown(core: Core, name: str) -> None:
-    """Log an action of a name that nobody knows, once for each name: strangers choose them."""
+    """Log an action of an unknown name, once for each name and up to a bound, because any sender can choose names."""
     told = core.memory(ActionMemory).unknown_told
     if name not in told and len(told) < limits.ACTION_NAMES_COUNTED_MAX:
         told.add(name)
@@ -208,7 +208,7 @@ _ROWS_AT_ONCE = 1_000
 
 
 def forget_texts(core: Core) -> int:
-    """A chore: results and texts that are past their retention; gives how many. What became of an action stays known."""
+    """Delete results and texts past their retention; return how many. The outcomes themselves stay. A chore."""
     before = core.clock() - int(core.settings.outcome_retention_seconds * 1_000_000)
     return sum(_forget_in(core, partition, before) for partition in core.owned)
 

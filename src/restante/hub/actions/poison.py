@@ -1,6 +1,6 @@
-"""Poison: actions that could not be done, listed by group, done again, or given up.
+"""Poison: listing the actions of a group that could not be done, repeating them, and giving them up.
 
-When a worker dies, each action that it ran has one death more, and the third makes it poison.
+When a worker dies, each action that it ran counts one more death. The third death makes the action poison.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
-    """List poisoned actions by partition and number. A page ends before it becomes too large to be sent."""
+    """List poisoned actions by partition and number. A page ends before it becomes too large to send."""
     name, size = check_group(call.group), page_size(call.limit)
     _check_known(core, name)
     found: list[PoisonedAction] = []
@@ -72,7 +72,7 @@ def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
 
 
 def _check_known(core: Core, name: str) -> None:
-    """`GroupUnknown` unless there is such a group, or poison that a deleted one left."""
+    """Raise `GroupUnknown` unless the group exists, or a deleted group of this name left poison."""
     if name not in core.memory(GroupMemory).groups and next(_entries(core, name, (0, 0)), None) is None:
         raise unknown_group(name)
 
@@ -104,7 +104,7 @@ def _entries(core: Core, group: str, start: tuple[int, int]) -> Iterator[tuple[A
 
 
 def _shown(core: Core, place: ActionPlace, poison: PoisonRow) -> PoisonedAction | None:
-    """One with its message; None if it went meanwhile."""
+    """A poisoned action with its message; None if it is gone meanwhile."""
     value = core.store.get(place.partition, Space.ACTION, action_key(place.recipient_hash, place.number))
     if value is None:
         return None
@@ -163,7 +163,7 @@ def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> 
 
 
 def repeat_poison(core: Core, call: RepeatPoison, _: Grant) -> ActionStatus:
-    """Released to the end, with a fresh count."""
+    """Release a poisoned action to the end, with its counts reset."""
     row = _poison_of(core, call.group, call.action_id, call.concerns)
     removal.release(core, core.address(row.concerns), call.action_id)
     return look_up(core, call.action_id, row.concerns, EVERYTHING)
@@ -175,7 +175,7 @@ def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
 
 
 def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMember, running: Sequence[Running]) -> None:
-    """A member's lease has ended without leaving, in this commit; it did these."""
+    """Count a death for each action that a member was running when its lease ended in this commit."""
     for own in running:
         if not 0 <= own.partition < core.deed.partition_count:
             continue
@@ -203,5 +203,5 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
 
 
 def running_in(core: Core, partition: int) -> set[int]:
-    """The actions of a partition that members say they do, by their numbers."""
+    """The numbers of a partition's actions that members are running, by their own statements."""
     return set(core.memory(GroupMemory).at_work(partition))

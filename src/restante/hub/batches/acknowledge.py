@@ -1,7 +1,7 @@
-"""Acknowledging items: those of one commit are looked at together, batch by batch, in the order in which they came.
+"""Acknowledging items. The acknowledgements of a commit are planned together, batch by batch, in order of arrival.
 
-Exact batches have a bit for each item. Of estimated ones the commit only says what was named: the counter is not the
-store's, so the caller's thread counts, after it has been answered.
+Exact batches have a bit for each item. For an estimated batch the commit only determines how many items were named. Its
+counter is outside the store, so the caller's thread counts after the request has been answered.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ITEM_BYTES = 8
 _BRIEF_ITEMS = 1_024
 _BRIEF_GROUPS = 16
 _ACTIVITY_EVERY = 60 * 1_000_000
-"""How often a batch is noted to be in use by calls that set no bit of it: all of estimated ones, repeated ones of others."""
+"""The interval at which calls that set no bit, such as those for estimated batches and repeated ones, record activity."""
 _ACTIVITY_SHARE = 10
-"""More often, if batches are kept for less than so many times that: activity counts to a tenth of the retention."""
+"""The interval is at most this fraction of the retention of batches."""
 
 
 class Acknowledge(CommitRequest[Acknowledged]):
-    """Items to be acknowledged."""
+    """A request to acknowledge items."""
 
     __slots__ = ("caller", "complete", "estimated", "named", "new", "unknown", "unknown_ranges")
 
@@ -53,14 +53,14 @@ class Acknowledge(CommitRequest[Acknowledged]):
         self.new = 0
         self.complete: list[CompleteBatch] = []
         self.unknown: list[tuple[NamedItems, NDArray[np.bool_] | None]] = []
-        """Groups, and which of their items are not known; None: all of them."""
+        """Groups with masks of their unknown items; None means all."""
         self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
-        """How many items of each estimated batch were named; the caller counts them."""
+        """How many items of each estimated batch were named. The caller counts them."""
 
     @property
     def is_to_be_counted(self) -> bool:
-        """Whether items of estimated batches were named, which the caller counts itself."""
+        """Whether items of estimated batches were named, which the caller must count."""
         return self.error is None and bool(self.estimated)
 
     def reset(self) -> None:
@@ -68,7 +68,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
         self.complete, self.unknown, self.unknown_ranges, self.estimated = [], [], [], {}
 
     def conclude(self) -> Acknowledged:
-        """The answer, in the order of what was sent."""
+        """The answer, in the order of the call."""
         texts = sorted([text for named, mask in self.unknown for text in _texts(self.named.items, named, mask)])
         ranges = sorted(self.unknown_ranges, key=lambda one: one.place)
         return Acknowledged(
@@ -79,7 +79,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
 
 
 def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | None) -> list[tuple[int, str]]:
-    """The ids of items as they were sent, or would have been, each with its place."""
+    """The ids of items as they were sent, or would be written as ids, each with its place."""
     chosen = slice(None) if mask is None else mask
     places, indices = named.places()[chosen].tolist(), named.index[chosen].tolist()
     if named.written is None:
@@ -89,7 +89,7 @@ def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | No
 
 @dataclass(slots=True)
 class _Share:
-    """The items that one request names of one batch."""
+    """The items of one batch that one request names."""
 
     request: Acknowledge
     groups: list[NamedItems] = field(default_factory=list)
@@ -103,7 +103,7 @@ class _Share:
 def plan_acknowledgements(
     core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
 ) -> list[CommitRequest[object]]:
-    """Plan the acknowledgements among these requests; the others are given back."""
+    """Plan the acknowledgements among these requests, and return the other requests."""
     own = [request for request in requests if isinstance(request, Acknowledge)]
     if not own:
         return list(requests)
@@ -113,7 +113,7 @@ def plan_acknowledgements(
         draft = plan.draft()
         try:
             _plan_batch(core, draft, batch_id, shares)
-        except RestanteError as error:  # What is stored of it cannot be read: who named it hears of it.
+        except RestanteError as error:  # The batch cannot be read: only the requests that name it fail.
             for share in shares:
                 share.request.error = error
         else:
@@ -124,7 +124,7 @@ def plan_acknowledgements(
 
 
 def _by_batch(requests: Sequence[Acknowledge]) -> dict[bytes, list[_Share]]:
-    """The items that are named of each batch, request by request."""
+    """The named items of each batch, request by request."""
     batches: dict[bytes, list[_Share]] = {}
     for request in requests:
         shares: dict[bytes, _Share] = {}
@@ -172,7 +172,7 @@ def _activity_every(core: Core) -> int:
 
 
 def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
-    """The shares of callers that may use the batch; to other callers its items are unknown."""
+    """The shares of callers that may use the batch. For others its items are unknown."""
     allowed = []
     for share in shares:
         if row is not None and may_use(share.request.caller, row.owner):
@@ -183,7 +183,7 @@ def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
 
 
 def _known(share: _Share, items: HandItems, total: int) -> AskedItems:
-    """Where the named items lie; those that there are not are told to the request."""
+    """The positions of the named items. Items that do not exist are added to the request's unknown ones."""
     found = AskedItems()
     for named in share.groups:
         inside = named.index < items.groups.size(named.group, total)
@@ -212,7 +212,7 @@ def _acknowledge(
     shares: Sequence[_Share],
     known: Sequence[AskedItems],
 ) -> BatchRow:
-    """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
+    """Set the bits that are not set yet; return the row of the batch, which may be complete now."""
     new, positions, ranges, trial = newly(items.bits, known)
     if not any(new):
         return conclude(core, draft, items.batch_id, row) or row

@@ -1,7 +1,7 @@
-"""Changes of the counts of a batch in a commit, and the completion that follows from them.
+"""Changing the counts of a batch in a commit, and recording its completion.
 
-Everything here runs in the committer's thread, on a draft. Each partition's counts of a batch are one small row, written
-in the commit that changes them; the completion is decided in the commit that brings the last of them, and recorded once.
+Everything here runs in the committer's thread, on a draft. Each partition has one small row with its counts of a batch,
+written by the commit that changes them. The commit that changes the last of them records the completion, once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORDS = np.dtype("<u8")
 
 
 def home_of(core: Core, batch_id: bytes) -> int:
-    """The partition of a batch."""
+    """The home partition of a batch."""
     return _home(batch_id, core.deed.partition_count)
 
 
@@ -55,7 +55,7 @@ def bell_hash(batch_id: bytes) -> int:
 
 
 def row_of(core: Core, draft: RequestDraft, batch_id: bytes) -> BatchRow | None:
-    """The row of a batch as of now in this draft; None if there is none, or it was deleted."""
+    """The row of a batch as this draft sees it; None if there is none, or it was deleted."""
     value = draft.get(home_of(core, batch_id), Space.BATCH, batch_id)
     row = None if value is None else decode_batch(value)
     return None if row is None or row.deleted_at else row
@@ -67,7 +67,7 @@ def put_row(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow) -> 
 
 
 def counts_of(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) -> Counts:
-    """The counts of one partition as of now in this draft."""
+    """The counts of one partition as this draft sees them."""
     entry = EntryKey(partition, Space.BATCH_COUNT, batch_id)
     value = draft.pending_value(entry)
     if value is not None:
@@ -81,7 +81,7 @@ def counts_of(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) 
 
 
 def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
-    """All counts of a batch, at home; of several shards, those that were reported as final."""
+    """The total counts of a batch, at home. With several shards, only the counts that were reported as final."""
     if core.shard is not None:
         home = home_of(core, batch_id)
         return total_at_home(counts_of(core, draft, home, batch_id), enlisted_of(draft, home, batch_id).values())
@@ -89,7 +89,7 @@ def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
 
 
 def count(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, more: Counts) -> Counts:
-    """Add to the counts of a partition; gives what they are then. After its last `count` a caller calls `conclude`."""
+    """Add to the counts of a partition; return the new counts. After its last `count` a caller must call `conclude`."""
     counted = plus(counts_of(core, draft, partition, batch_id), msgspec.structs.replace(more, active_at=core.clock()))
     entry = EntryKey(partition, Space.BATCH_COUNT, batch_id)
     draft.put(*entry, encode_counts(counted))
@@ -98,10 +98,10 @@ def count(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, more
 
 
 def conclude(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow | None = None) -> BatchRow | None:
-    """Record the completion of a batch, if this draft brings it; gives the row (known or not), if the batch is there.
+    """Record the completion of a batch if this draft completes it; return the row, or None if there is no such batch.
 
-    Of an estimated batch the acknowledgements are counted elsewhere, where this thread must not wait: it is looked at
-    after the commit.
+    Acknowledgements of an estimated batch are counted elsewhere, for which this thread must not wait, so such a batch is
+    examined after the commit.
     """
     row = row or row_of(core, draft, batch_id)
     if row is None or not row.sealed_at or row.completed_at:

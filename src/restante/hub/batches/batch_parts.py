@@ -1,6 +1,6 @@
-"""The parts of batches in the partitions of a shard, and what a batch's home keeps of them; on a draft.
+"""The parts of batches in the partitions of a shard, and the records of them at a batch's home; on a draft.
 
-A hub that has all partitions has no parts: there the row of the batch says everything.
+A hub that has all partitions has no parts, because the row of the batch says everything.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Enlisted = dict[int, EnlistedPart]
 
 
 class NotEnlisted(Unavailable):
-    """The partition is not known to the batch's home yet."""
+    """The partition is not enlisted at the batch's home yet."""
 
 
 @dataclass(slots=True)
 class PartWork:
-    """The work between shards about batches, as the store has it. Only commits add to it, or take from it."""
+    """The pending work between shards about batches, as stored. Only commits change it."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
     reports: set[tuple[int, bytes]] = field(default_factory=set)
-    """Partition and batch: final counts that home has not taken yet."""
+    """Pairs of (partition, batch) whose final counts home has not taken yet."""
     closings: set[bytes] = field(default_factory=set)
-    """Batches at home here whose parts are not all closed yet."""
+    """Batches with their home here whose parts are not all closed yet."""
 
     def report(self, partition: int, batch_id: bytes) -> None:
         self.reports.add((partition, batch_id))
@@ -79,13 +79,13 @@ def put_part(draft: RequestDraft, partition: int, batch_id: bytes, part: BatchPa
 
 
 def is_part_there(draft: RequestDraft, partition: int, batch_id: bytes) -> bool:
-    """Whether what becomes of the batch's messages is still counted."""
+    """Whether the outcomes of the batch's messages are still counted here."""
     part = part_of(draft, partition, batch_id)
     return part is not None and part.state is not PartState.DELETED
 
 
 def check_parts(draft: RequestDraft, partitions: Iterable[int], batch_id: bytes, caller: Grant) -> None:
-    """`BatchUnknown`, `BatchSealed` or `NotEnlisted`, if these partitions take no more of the batch from the caller."""
+    """Raise `BatchUnknown`, `BatchSealed` or `NotEnlisted` if these partitions take no more of the batch from the caller."""
     for partition in partitions:
         part = part_of(draft, partition, batch_id)
         if part is None:
@@ -94,7 +94,7 @@ def check_parts(draft: RequestDraft, partitions: Iterable[int], batch_id: bytes,
 
 
 def report_if_final(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, counts: Counts) -> bool:
-    """Have home told, if this draft brings the end of a part."""
+    """Have the final counts reported to home if this draft ends a part; return whether it does."""
     part = part_of(draft, partition, batch_id)
     if part is None or not is_final(part, counts) or _is_promised(draft, partition, batch_id):
         return False
@@ -104,13 +104,13 @@ def report_if_final(core: Core, draft: RequestDraft, partition: int, batch_id: b
 
 
 def _is_promised(draft: RequestDraft, partition: int, batch_id: bytes) -> bool:
-    """Whether a round has prepared messages of the batch that are not applied: they are pending."""
+    """Whether a round has prepared messages of the batch that are not applied yet, and so are pending."""
     prepared = draft.scan_prefix(partition, Space.PREPARED, b"")
     return any(is_held_for(decode_prepared(value), batch_id) for _, value in prepared)
 
 
 def plan_enlisted(partitions: Sequence[int], batch_id: bytes, owner: bytes, draft: RequestDraft) -> None:
-    """Home has taken these partitions. A part that was closed meanwhile stays so."""
+    """Record that home has enlisted these partitions. A part that was closed meanwhile stays closed."""
     for partition in partitions:
         if part_of(draft, partition, batch_id) is None:
             put_part(draft, partition, batch_id, BatchPart(owner))
@@ -132,7 +132,7 @@ def put_enlisted(draft: RequestDraft, home: int, batch_id: bytes, partition: int
 
 
 def plan_enlist(draft: RequestDraft, home: int, batch_id: bytes, partitions: Iterable[int]) -> None:
-    """At home: these partitions may get messages of the batch from now on."""
+    """At home: enlist these partitions, which may then get messages of the batch."""
     known = enlisted_of(draft, home, batch_id)
     for partition in partitions:
         if partition not in known:
@@ -140,7 +140,7 @@ def plan_enlist(draft: RequestDraft, home: int, batch_id: bytes, partitions: Ite
 
 
 def plan_final(draft: RequestDraft, home: int, batch_id: bytes, partition: int, counts: Counts) -> None:
-    """At home: the final counts of a part. Of one that nobody knows, nothing is kept."""
+    """At home: record the final counts of a part. Counts of an unknown part are ignored."""
     known = enlisted_of(draft, home, batch_id).get(partition)
     if known is not None and known.final is None:
         state = max(known.state, PartState.CLOSED)
@@ -148,7 +148,7 @@ def plan_final(draft: RequestDraft, home: int, batch_id: bytes, partition: int, 
 
 
 def plan_closed(draft: RequestDraft, home: int, batch_id: bytes, partitions: Iterable[int], state: PartState) -> None:
-    """At home: these parts are closed."""
+    """At home: record that these parts are closed."""
     known = enlisted_of(draft, home, batch_id)
     for partition in partitions:
         part = known.get(partition)
@@ -157,7 +157,7 @@ def plan_closed(draft: RequestDraft, home: int, batch_id: bytes, partitions: Ite
 
 
 def have_closed(core: Core, draft: RequestDraft, home: int, batch_id: bytes) -> None:
-    """Note, in the commit that seals or deletes a batch, that its parts are to be closed, however long that takes."""
+    """Note, in the commit that seals or deletes a batch, that its parts must be closed, however long that takes."""
     if core.shard is not None:
         draft.put(home, Space.BATCH_CLOSING, batch_id, b"")
         draft.applies.append(partial(core.memory(PartWork).close, batch_id))

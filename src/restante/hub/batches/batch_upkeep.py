@@ -1,4 +1,9 @@
-"""Looking after batches: folding what was written ahead, deleting, reaping, and tidying up behind them."""
+"""Upkeep of batches: folding entries that were written ahead, deleting, reaping, and tidying up after them.
+
+Acknowledgements are written ahead, as small entries. *Folding* stores the bits that they changed, then drops the entries.
+What must stay true: the stored bits and the entries together give all acknowledgements. Bits are only ever set, so storing
+them before the entries are dropped is safe, whenever a fold stops.
+"""
 
 from __future__ import annotations
 
@@ -64,23 +69,23 @@ _WORK_SECONDS = 5.0
 _ROWS_AT_ONCE = 1_000
 _CHUNKS_AT_ONCE = SEGMENT_CHUNKS
 _FOLD_AFTER = 5 * 1_000_000
-"""Entries that a batch has written ahead are folded when nobody has acknowledged any for so long."""
+"""Entries are folded when no item of their batch was acknowledged for this long."""
 _QUIET_AFTER = 60 * 1_000_000
-"""A batch that nobody uses leaves memory after so long."""
+"""A batch that is unused for this long leaves memory."""
 _LOOK_AGAIN = 600 * 1_000_000
-"""A batch that is old, and yet in use, is looked at again after so long."""
+"""A batch that is old enough to be reaped but in use is examined again after this long."""
 _COUNTED_SPACES = (Space.BATCH_ACKNOWLEDGED, Space.BATCH_BITS)
-"""Spaces of rows that only counting needs."""
+"""The spaces of rows that are needed only for counting."""
 _OWN_SPACES = (*_COUNTED_SPACES, Space.BATCH_GROUP, Space.BATCH_REQUEST, Space.BATCH_NOTICE)
 _log = logging.getLogger(__name__)
 
 Put = tuple[bytes, bytes | None]
-"""A row of bits; None: it goes."""
+"""The key and value of a row of bits; None deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The acknowledgements of one batch that a fold takes."""
+    """The acknowledgements of one batch that a fold stores."""
 
     items: HandItems
     changed: dict[int, NDArray[np.bool_]]
@@ -89,7 +94,7 @@ class _Taken:
 
 
 def work(core: Core) -> int:
-    """Do what commits left to be done; gives how many batches it concerned."""
+    """Do the work that commits have noted; return how many batches it concerned."""
     core.memory(BatchMemory).work.wanted.clear()
     looked, tidied, folded = core.memory(BatchMemory).work.take()
     _do_each(core, looked, settle_estimated, again=core.memory(BatchMemory).work.look_at)
@@ -103,7 +108,7 @@ def work(core: Core) -> int:
 def _do_each(
     core: Core, batches: Collection[bytes], work: Callable[[Core, bytes], object], *, again: Callable[[bytes], None]
 ) -> None:
-    """Do something for each batch. One that fails keeps no other from it, and is tried again later."""
+    """Call `work` for each batch. A batch that fails does not hold up the others, and is tried again later."""
     for batch_id in batches:
         if core.closing.is_set():
             return
@@ -117,7 +122,7 @@ def _do_each(
 
 
 def fold_quiet(core: Core) -> None:
-    """Fold what has come to rest, and let what is at rest leave memory."""
+    """Fold the entries of batches at rest, and drop unused batches from memory."""
     now = core.clock()
     resting = core.do_between_commits(partial(_resting, core, now - _FOLD_AFTER))
     _do_each(core, resting, fold, again=core.memory(BatchMemory).work.fold)
@@ -130,9 +135,9 @@ def _resting(core: Core, before: int) -> list[bytes]:
 
 
 def fold(core: Core, batch_id: bytes) -> None:
-    """Store the changed chunks of a batch's bits, slice by slice, then drop the entries that said so.
+    """Store the changed chunks of a batch's bits, slice by slice, then drop the entries that they came from.
 
-    Bits are only ever set, and those in memory are committed: a chunk that is stored early says nothing wrong.
+    Bits are only ever set, and those in memory are committed, so storing a chunk early is never wrong.
     """
     with core.memory(BatchMemory).work.folding:
         taken = core.do_between_commits(partial(_take, core, batch_id))
@@ -148,13 +153,13 @@ def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
                 return
         _drop_entries(core, taken)
     except BaseException:
-        # Which chunks have changed is known no longer. What was written ahead is still there, and tells it again.
+        # The set of changed chunks is lost. The entries are still there, so reloading the items finds it again.
         core.do_between_commits(partial(core.memory(HandItemsKnown).pop, batch_id, None))
         raise
 
 
 def _take(core: Core, batch_id: bytes) -> _Taken | None:
-    """Between commits: then what is changed in memory is what was written ahead, no more and no less."""
+    """Take the changes of a batch. Call it between commits, when the changes in memory are exactly those of the entries."""
     row = stored_row(core, batch_id)
     if row is None or row.completed_at or row.deleted_at:
         return None
@@ -190,7 +195,7 @@ def _put_bits(core: Core, items: HandItems, page: Sequence[Put], draft: RequestD
 
 
 def _drop_entries(core: Core, taken: _Taken) -> None:
-    """Which ones is settled before: once all are gone, their numbers are given again."""
+    """Drop the folded entries. List them before deleting any: once all are gone, their numbers are used again."""
     items = taken.items
     end = entry_key(items.batch_id, taken.upto + 1)
     entries = core.store.scan(items.home, Space.BATCH_ACKNOWLEDGED, start=items.batch_id, end=end)
@@ -201,7 +206,7 @@ def _drop_entries(core: Core, taken: _Taken) -> None:
 
 
 def _delete_rows(core: Core, partition: int, space: Space, prefix: bytes) -> None:
-    """Delete rows that nobody adds to any more, a slice at a time."""
+    """Delete rows with this prefix, a slice at a time. No rows may be added meanwhile."""
     end = after_prefix(prefix)
     while page := core.store.scan(partition, space, start=prefix, end=end, limit=_ROWS_AT_ONCE):
         keys = [key for key, _ in page]
@@ -214,13 +219,13 @@ def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: RequestD
 
 
 def delete(core: Core, batch_id: bytes, caller: Grant) -> None:
-    """Delete a batch: from now on nobody knows it. What is stored of it goes in slices, the last of its rows at the end."""
+    """Delete a batch, which is unknown from then on. Its stored rows go in slices, its last rows at the end."""
     core.commit(partial(plan_delete, core, batch_id, caller))
     if core.shard is not None:
         run(core, closing(core, batch_id))
     try:
         tidy(core, batch_id)
-    except Unavailable as error:  # It is deleted. What is left of it goes later: the commit has asked for that.
+    except Unavailable as error:  # The batch is deleted. Its remaining rows go later, as the commit has noted.
         _log.warning("Batch %s: %s", uuid_text(batch_id), error)
 
 
@@ -238,7 +243,7 @@ def _forget(core: Core, batch_id: bytes) -> None:
 
 
 def tidy(core: Core, batch_id: bytes) -> None:
-    """Drop what a complete or deleted batch no longer needs."""
+    """Drop the rows that a complete or deleted batch no longer needs."""
     if core.shard is not None:
         _tidy_parts(core, batch_id)
         if home_of(core, batch_id) not in core.owned or is_being_closed(core, home_of(core, batch_id), batch_id):
@@ -259,7 +264,7 @@ def tidy(core: Core, batch_id: bytes) -> None:
 
 
 def _tidy_parts(core: Core, batch_id: bytes) -> None:
-    """Drop what the partitions of a shard have of a batch that was deleted. That they knew it stays a while."""
+    """Drop the bindings and counts of a deleted batch in a shard's partitions. Its parts stay for a while."""
     values = {partition: core.store.get(partition, Space.BATCH_PART, batch_id) for partition in core.owned}
     if any(value is not None and decode_part(value).state is PartState.DELETED for value in values.values()):
         forget_bindings(core, batch_id)
@@ -270,7 +275,7 @@ def _tidy_parts(core: Core, batch_id: bytes) -> None:
 
 
 def _plan_gone(core: Core, batch_id: bytes, draft: RequestDraft) -> None:
-    """The last rows of a batch."""
+    """Delete the last rows of a batch."""
     for partition in core.owned:
         if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
             draft.delete(partition, Space.BATCH_COUNT, batch_id)
@@ -289,7 +294,7 @@ def _forget_counts(core: Core, batch_id: bytes) -> None:
 
 
 def tidy_leftovers(core: Core) -> int:
-    """Remove what a crash left of batches that are complete or deleted; gives how many there were."""
+    """Tidy complete and deleted batches that a crash left untidied; return how many there were."""
     tidied = 0
     for batch_id, row in stored_batches(core):
         if (row.deleted_at and not row.swept) or (row.completed_at and _has_bits(core, batch_id)):
@@ -320,7 +325,7 @@ def _has_bits(core: Core, batch_id: bytes) -> bool:
 
 
 def reap_due(core: Core) -> int:
-    """Reap, if a batch may be due; gives how many batches went. A batch that is opened or sealed later is due later."""
+    """Reap if a batch may be due; return how many were reaped. Batches opened or sealed later are due later."""
     now = core.clock()
     if now < core.memory(BatchMemory).due:
         return 0
@@ -335,7 +340,7 @@ def reap_due(core: Core) -> int:
 
 
 def reap(core: Core, *, dry_run: bool) -> Reaped:
-    """Delete the batches that nobody has used for long."""
+    """Delete the batches that have been unused for long."""
     reaped = []
     for batch_id, row in stored_batches(core):
         if core.closing.is_set():
@@ -351,7 +356,7 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
 
 
 def _forget_parts(core: Core) -> None:
-    """Forget that a partition knew a batch that was deleted long ago: who still asks for it, is told by the home of the batch."""
+    """Delete parts of batches that were deleted long ago. Later requests are answered by the home of the batch."""
     before = core.clock() - _patience(core)["sealed_for"]
     for partition in core.owned:
         parts = [(key, decode_part(value)) for key, value in core.store.scan(partition, Space.BATCH_PART)]
@@ -367,13 +372,13 @@ def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:
     if not is_reapable(row, total, now=core.clock(), **_patience(core)):
         return None
     if any(delivery.next_attempt_at is not None for delivery in deliveries(core, home_of(core, batch_id), batch_id)):
-        return None  # Somebody is still to be told.
+        return None  # A notice is still to be delivered.
     idle = moment(idle_since(row, total))
     return ReapedBatch(id=uuid_text(batch_id), key=row.key, state=state_of(row), idle_since=idle)
 
 
 def _is_reapable(core: Core, row: BatchRow) -> bool:
-    """Whether a batch may be reaped, as far as its row tells; only then its counts are looked at."""
+    """Whether a batch may be reaped according to its row alone, which saves reading the counts of most batches."""
     return is_reapable(row, added_up(()), now=core.clock(), **_patience(core))
 
 
@@ -386,7 +391,7 @@ def _patience(core: Core) -> dict[str, int]:
 
 
 def _reap(core: Core, batch_id: bytes) -> bool:
-    """Delete it, if it is still as it was looked at."""
+    """Delete a batch if it may still be reaped; return whether it was."""
     try:
         reaped = core.commit(partial(_plan_reap, core, batch_id))
     except BatchUnknown:
@@ -400,7 +405,7 @@ def _reap(core: Core, batch_id: bytes) -> bool:
 
 def _plan_reap(core: Core, batch_id: bytes, draft: RequestDraft) -> bool:
     row = check_known(row_of(core, draft, batch_id), batch_id)
-    # Of several shards the counts were gathered just before, and nobody can add them up in one commit.
+    # With several shards no commit can add up all counts; they were gathered just before.
     total = total_of(core, draft, batch_id) if core.shard is None else added_up(())
     if not is_reapable(row, total, now=core.clock(), **_patience(core)):
         return False

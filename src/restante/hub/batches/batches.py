@@ -1,4 +1,4 @@
-"""Batches: open, add, seal, and what is to be known of them."""
+"""Batches: opening them, adding items, sealing, and reading their state."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _id_of(core: Core, call: OpenBatch) -> bytes:
 
 
 def new_id(core: Core, key: str | None) -> bytes:
-    """An id that this hub has the home of: the partition of the key, if there is one, so that no split parts them."""
+    """An id with its home in this hub: the partition of the key, if there is one, so that one shard always has both."""
     wanted = core.owned if key is None else (partition_of(key, core.deed.partition_count),)
     while True:
         made = core.new_uuid()
@@ -127,7 +127,7 @@ def new_row(
     notify: str | None,
     caller: Grant,
 ) -> BatchRow:
-    """The row of a batch that is to be opened, if it may be."""
+    """The row of a new batch. Raises if its options are invalid."""
     if key is not None and not is_text(key):
         raise InvalidRequest(f"A batch's key must be text, not {key!r}.", parameter="key")
     check_key(key, unique=unique)
@@ -165,7 +165,7 @@ def plan_open(core: Core, batch_id: bytes, row: BatchRow, caller: Grant, draft: 
 
 
 def _is_key_elsewhere(core: Core, row: BatchRow) -> bool:
-    """Whether another shard has the keys of that name. Then nobody here can say whether one is unique."""
+    """Whether another shard has the batch's key. Raises if the key is to be unique, which this shard cannot decide."""
     if row.key is None or partition_of(row.key, core.deed.partition_count) in core.owned:
         return False
     if row.unique:
@@ -180,7 +180,7 @@ def _count_opened(core: Core) -> None:
 
 
 def _check_same(batch_id: bytes, stored: BatchRow, proposed: BatchRow) -> BatchRow:
-    """A proposal that is repeated, because its answer was lost, is answered again."""
+    """The stored row, if the proposal repeats the one that made it, because its answer was lost. Raises otherwise."""
     told = {"opened_at": 0, "webhook_secret": b""} if stored.secret_made and proposed.secret_made else {"opened_at": 0}
     if msgspec.structs.replace(stored, **told) != msgspec.structs.replace(proposed, **told):
         text = uuid_text(batch_id)
@@ -196,7 +196,7 @@ def _opened(batch_id: bytes, row: BatchRow) -> BatchOpened:
 
 
 def _check_unique(core: Core, draft: RequestDraft, own_key: str, caller: Grant) -> None:
-    """Open batches are found by their keys, which need not be unique unless somebody asks for it."""
+    """Raise `BatchKeyUsed` if a batch with this key is open."""
     for owner in spaces_of(caller):
         partition, prefix = _key_place(core, own_key, owner)
         for key, _ in draft.scan_prefix(partition, Space.BATCH_KEY, prefix):
@@ -209,14 +209,14 @@ def _check_unique(core: Core, draft: RequestDraft, own_key: str, caller: Grant) 
 
 
 def _key_place(core: Core, key: str, owner: bytes) -> tuple[int, bytes]:
-    """Where the open batches of a key and an owner lie. No key is so long that it could be taken for an owned one."""
+    """The place of the open batches of a key and an owner. No key is long enough to be confused with the `_OWNED` prefix."""
     encoded = key.encode()
     place = len(encoded).to_bytes(2, "big") + encoded
     return partition_of(key, core.deed.partition_count), _OWNED + owner + place if owner else place
 
 
 def free_key(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow) -> None:
-    """A batch that is no longer open leaves its key to others."""
+    """Free the key of a batch that is no longer open."""
     if row.key is not None and not row.sealed_at and not _is_key_elsewhere(core, row):
         partition, prefix = _key_place(core, row.key, row.owner)
         draft.delete(partition, Space.BATCH_KEY, prefix + batch_id)
@@ -259,7 +259,7 @@ def _groups(begin: int, number: int) -> ItemGroups:
 
 
 def _put_group(draft: RequestDraft, items: HandItems, begin: int) -> None:
-    """Behind the groups of the last row that has room; several may be added in one commit."""
+    """Append a group to the last row that has room. A commit may add several groups."""
     row = items.groups.count // GROUPS_A_ROW
     while True:
         value = draft.get(items.home, Space.BATCH_GROUP, groups_key(items.batch_id, row)) or b""
@@ -291,7 +291,7 @@ def plan_seal(core: Core, batch_id: bytes, caller: Grant, draft: RequestDraft) -
 
 
 def settle_estimated(core: Core, batch_id: bytes) -> BatchRow | None:
-    """Complete an estimated batch if its counter says so; not in the committer's thread, which must not wait for it."""
+    """Complete an estimated batch if its counter says so. Not for the committer's thread, which must not wait for counters."""
     counted = counters_of(core).total(batch_id)
     return core.commit(partial(_plan_settle, core, batch_id, counted))
 
@@ -305,7 +305,7 @@ def _plan_settle(core: Core, batch_id: bytes, counted: int, draft: RequestDraft)
 
 
 def finish(core: Core, request: Acknowledge) -> Acknowledged:
-    """Count what was named of estimated batches; in the caller's thread, after the request has been answered."""
+    """Count the named items of estimated batches, in the caller's thread, after the request has been answered."""
     answer = request.answer()
     new, done = answer.acknowledged, list(answer.complete)
     for batch_id, named in request.estimated.items():
@@ -352,7 +352,7 @@ def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
 
 
 def _snapshot(core: Core, batch_id: bytes, caller: Grant) -> tuple[BatchRow, Counts]:
-    """A batch and all its counts: its row has not changed while they were read."""
+    """The row of a batch and its total counts, read again if the row changed meanwhile."""
     row = check_visible(stored_row(core, batch_id), batch_id, caller)
     while True:
         total = added_up(counts_by_partition(core, batch_id))
@@ -392,7 +392,7 @@ def _status(core: Core, batch_id: bytes, row: BatchRow, total: Counts) -> BatchS
 
 
 def batches(core: Core, call: ListBatches, caller: Grant) -> BatchPage:
-    """Newest first: ids ascend with the time."""
+    """A page of batches, newest first, because ids ascend with time."""
     check_key(call.key, unique=False)
     size = page_size(call.limit)
     below = None if call.after is None else parse_uuid(call.after, "after")
@@ -403,7 +403,7 @@ def batches(core: Core, call: ListBatches, caller: Grant) -> BatchPage:
     for batch_id in shown:
         try:
             answers.append(status(core, batch_id, caller))
-        except BatchUnknown:  # deleted since
+        except BatchUnknown:  # Deleted meanwhile.
             continue
     return BatchPage(batches=tuple(answers), next=uuid_text(shown[-1]) if len(found) > size else None)
 
@@ -413,7 +413,7 @@ def _matches(row: BatchRow, state: BatchState | None, key: str | None) -> bool:
 
 
 def stored_batches(core: Core, *, below: bytes | None = None) -> Iterator[tuple[bytes, BatchRow]]:
-    """All batches, deleted ones that are not gone yet included, by descending id."""
+    """All stored batches by descending id, including deleted ones whose rows still exist."""
     return newest_first(core, Space.BATCH, decode_batch, below=below)
 
 
@@ -435,7 +435,7 @@ def pending_items(core: Core, call: ListPendingItems, caller: Grant) -> PendingP
 def _plan_pending(
     core: Core, batch_id: bytes, start: int, limit: int, draft: RequestDraft
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Look up the pending items in the committer's thread, where nothing changes meanwhile. What this commit adds is shown from the next on."""
+    """Look up the pending items in the committer's thread, where nothing changes meanwhile. Later commits show what this one adds."""
     row = check_known(row_of(core, draft, batch_id), batch_id)
     items = items_of(core, batch_id)
     nothing = np.zeros(0, np.int64)
@@ -456,7 +456,7 @@ def _parse_position(after: str | None) -> int:
 
 
 def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchStatus | None:
-    """The status when it is complete, or None after that time."""
+    """Wait until a batch is complete, and return its status; None when the time is up."""
     deadline = time.monotonic() + min(max(seconds, 0), limits.WAIT_SECONDS_MAX)
     rung = threading.Event()
     with core.bell.listening(bell_hash(batch_id), rung.set):
@@ -469,7 +469,7 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    """The counts that each partition has of a batch; at home, and not in the committer's thread."""
+    """The counts of a batch in each partition. Call it at home, and not in the committer's thread."""
     if core.shard is not None:
         return run(core, gathering(core, batch_id))
     places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]

@@ -1,7 +1,7 @@
-"""Messages bound to batches, once they are stored: what becomes of them is counted in the commit that brings it.
+"""Stored messages that are bound to batches: the commit that settles one counts it.
 
-Everything but `forget_bindings` runs in the committer's thread, on a draft. Counts of a batch that was deleted
-meanwhile are dropped: there is nobody left to be told.
+Everything but `forget_bindings` runs in the committer's thread, on a draft. Nothing is counted for a batch that was deleted
+meanwhile.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _COUNTED_AS = {
 
 
 class BoundSoFar(Note):
-    """The bindings of messages to batches, where a commit changes them."""
+    """The bindings that a commit changes, by partition."""
 
     def __init__(self) -> None:
         self.bindings: dict[int, Bindings] = {}
         self.memory = BoundMemory()
-        """The memory that `apply` brings up to the commit; `bind` sets it."""
+        """The memory that `apply` updates; `bind` sets it."""
 
     def take_over(self, later: BoundSoFar) -> None:
         self.bindings.update(later.bindings)
@@ -49,14 +49,14 @@ class BoundSoFar(Note):
 
 
 def bind(core: Core, draft: RequestDraft, partition: int, bindings: Bindings) -> None:
-    """Note the binding of a partition's messages to batches, as it is after a commit."""
+    """Set the bindings of a partition's messages as they are after the commit."""
     note = draft.note(BoundSoFar)
     note.memory = core.memory(BoundMemory)
     note.bindings[partition] = bindings
 
 
 def binding(core: Core, draft: RequestDraft, partition: int) -> Bindings:
-    """The binding of a partition's messages to batches, as of now in a draft."""
+    """The bindings of a partition's messages as a draft sees them."""
     for note in draft.noted(BoundSoFar):
         if partition in note.bindings:
             return note.bindings[partition]
@@ -64,13 +64,13 @@ def binding(core: Core, draft: RequestDraft, partition: int) -> Bindings:
 
 
 def shares_of(core: Core, draft: RequestDraft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
-    """The shares that batches have in a bundle's messages, whose ascending numbers come in parts."""
+    """The shares of batches in a bundle, given its ascending message numbers in parts."""
     known = binding(core, draft, partition)
     return known.shares(np.concatenate(taken)) if known else ()
 
 
 def count_settled(core: Core, draft: RequestDraft, partition: int, numbers: Numbers, kind: ChangeKind) -> None:
-    """Messages that waited, or were set aside, are settled. Those set aside now are still pending: nothing is counted."""
+    """Count messages that are settled. Messages set aside are still pending, so setting aside counts nothing."""
     known = binding(core, draft, partition)
     if known and kind in _COUNTED_AS:
         count_shares(core, draft, partition, known.shares(numbers), kind)
@@ -83,19 +83,19 @@ def count_shares(core: Core, draft: RequestDraft, partition: int, shares: Sequen
         done = msgspec.structs.replace(Counts(duplicates_waiting=-duplicates), **{_COUNTED_AS[kind]: items})
         counted = count(core, draft, partition, batch, done)
         if items and not counted.bound_pending:
-            # While something is pending here, there is no need to ask the other partitions.
+            # While messages are pending here, the other partitions need not be read.
             _conclude(core, draft, partition, batch, counted)
 
 
 def _is_counted(core: Core, draft: RequestDraft, partition: int, batch: bytes) -> bool:
-    """Whether a batch is still there, as far as this partition knows."""
+    """Whether a batch still exists, as far as this partition knows."""
     if core.shard is not None:
         return is_part_there(draft, partition, batch)
     return row_of(core, draft, batch) is not None
 
 
 def _conclude(core: Core, draft: RequestDraft, partition: int, batch: bytes, counted: Counts) -> None:
-    """Note that nothing of a batch is pending in a partition."""
+    """Report, or conclude, a batch of which nothing is pending in a partition."""
     if core.shard is not None:
         report_if_final(core, draft, partition, batch, counted)
     else:
@@ -103,7 +103,7 @@ def _conclude(core: Core, draft: RequestDraft, partition: int, batch: bytes, cou
 
 
 def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: int) -> None:
-    """A message lives on under a new number, the highest so far; under the old one it never waits again."""
+    """Bind a message under its new number, which is the highest so far. Under the old number it never waits again."""
     known = binding(core, draft, partition)
     shares = known.shares(np.array([old], np.int64)) if known else ()
     for batch, items, duplicates in shares:
@@ -126,9 +126,9 @@ def put_stretch(draft: RequestDraft, partition: int, role: BindingRole, stretch:
 
 
 def forget_bindings(core: Core, batch_id: bytes) -> None:
-    """Drop all that binds messages to a batch that was deleted, in small commits; not in the committer's thread.
+    """Drop the bindings of a deleted batch, in small commits. Not for the committer's thread.
 
-    It may be called again, after a crash say, until it has come to its end.
+    It may be called again, for example after a crash, until it has completed.
     """
     memory = core.memory(BoundMemory)
     for partition in core.owned:

@@ -1,4 +1,4 @@
-"""The calls about batches, carried out."""
+"""The functions that carry out the calls about batches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_to_be_finished(request: CommitRequest[Acknowledged]) -> bool:
 
 
 def finish(core: Core, request: CommitRequest[Acknowledged]) -> Acknowledged:
-    """Count what belongs to estimated batches, which may mean to wait for somebody else."""
+    """Count the items of estimated batches, which may have to wait for another system."""
     if isinstance(request, Acknowledge) and request.is_to_be_counted:
         return batches.finish(core, request)
     return request.answer()

@@ -1,7 +1,7 @@
-"""The items of a batch that were added by hand: their groups, and a bit for each that is acknowledged.
+"""The items of a batch that were added by hand: their groups, and a bit for each item that is set when it is acknowledged.
 
-Only the committer's thread brings them into memory and changes them. What was written ahead and what was folded make up
-the truth together, so a batch may be dropped from memory at any time.
+Only the committer's thread loads and changes them. The entries written ahead and the folded bits together are complete, so a
+batch may be dropped from memory between any two commits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FULL = 0xFFFF
 
 
 class Groups:
-    """Where the groups of a batch begin, ascending: a group ends where the next begins."""
+    """The ascending positions where the groups of a batch begin. A group ends where the next begins."""
 
     __slots__ = ("_begins", "count")
 
@@ -47,7 +47,7 @@ class Groups:
         self.count += 1
 
     def size(self, group: int, items: int) -> int:
-        """How many items the group has that begins there, of a batch that has so many; 0 if none begins there."""
+        """The size of the group that begins at `group`, in a batch of `items` items; 0 if no group begins there."""
         at = int(np.searchsorted(self.begins, group))
         if at == self.count or self._begins[at] != group:
             return 0
@@ -82,7 +82,7 @@ class HandItems:
         return self.groups.begins.nbytes + (0 if self._bits is None else self._bits.nbytes)
 
     def _load(self) -> Bits:
-        """Read the entries written ahead now; those that were folded come in when they are asked for."""
+        """Read the entries written ahead. Folded segments are read when they are needed."""
         bits = Bits(partial(stored_segment, self._core.store, self.home, self.batch_id))
         for key, value in _under(self._core.store, self.home, Space.BATCH_ACKNOWLEDGED, self.batch_id):
             set_entry(bits, value)
@@ -91,7 +91,7 @@ class HandItems:
         return bits
 
     def apply(self, positions: Positions, trial: Bits | None, size: int) -> None:
-        """Take over acknowledgements that have been committed."""
+        """Apply acknowledgements that have been committed."""
         if trial is not None:
             self.bits.take_over(trial)
         else:
@@ -104,17 +104,17 @@ class HandItems:
             self._core.memory(BatchMemory).work.fold(self.batch_id)
 
     def folded(self, size: int, entries: int) -> None:
-        """Note that so much of what was written ahead has been stored as bits."""
+        """Note that entries of this size and number have been stored as bits."""
         self.ahead_bytes -= size
         self.ahead_entries -= entries
 
 
 class HandItemsKnown(dict[bytes, HandItems]):
-    """The items used last, by the id of their batch; the latest come last. Only the committer's thread looks here."""
+    """The items used last, by batch id, the latest last. Only the committer's thread uses it."""
 
 
 def items_of(core: Core, batch_id: bytes) -> HandItems:
-    """The items of a batch; in the committer's thread. Those not used for longest make room."""
+    """The items of a batch, from memory or else from the store. Call it in the committer's thread."""
     found = core.memory(HandItemsKnown).pop(batch_id, None)
     if found is None:
         found = HandItems(core, batch_id)
@@ -125,9 +125,9 @@ def items_of(core: Core, batch_id: bytes) -> HandItems:
 
 
 def make_room(core: Core) -> None:
-    """Drop from memory what was not used for longest, if all together is too much; between commits.
+    """Drop the least recently used batches from memory if there are too many. Call it between commits.
 
-    In the midst of one, what was just planned is not in the bits yet, and would be missing from those brought in again.
+    During a commit, planned acknowledgements are not in the bits yet, and a reload would miss them.
     """
     room, places = limits.BATCH_BITS_BYTES_MAX, limits.BATCHES_REMEMBERED_MAX
     for batch_id, items in reversed(tuple(core.memory(HandItemsKnown).items())):
@@ -137,7 +137,7 @@ def make_room(core: Core) -> None:
 
 
 def drop_quiet(core: Core, *, before: int) -> None:
-    """Drop from memory what was not used since then; between commits."""
+    """Drop batches from memory that were not used since `before`. Call it between commits."""
     for batch_id, items in tuple(core.memory(HandItemsKnown).items()):
         if items.used_at < before:
             del core.memory(HandItemsKnown)[batch_id]
@@ -168,12 +168,12 @@ def chunk_key(batch_id: bytes, segment: int, chunk: int) -> bytes:
 
 
 def full_key(batch_id: bytes, segment: int) -> bytes:
-    """The key of the one row that stands for a segment of which every bit is set."""
+    """The key of the single row that stands for a segment with all bits set."""
     return chunk_key(batch_id, segment, _FULL)
 
 
 def stored_segment(store: StoreReader, home: int, batch_id: bytes, number: int) -> Segment:
-    """A segment as it was folded."""
+    """A folded segment: its bits, or a bool if all bits are equal."""
     prefix = batch_id + number_key(number)
     rows = store.scan(home, Space.BATCH_BITS, start=prefix, end=after_prefix(prefix))
     if not rows:

@@ -1,4 +1,4 @@
-"""The memory of batches, beside what is stored: counts, totals, and the work that a thread of the background does."""
+"""The memory of batches: counts, totals, and the work for a background thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from restante.ports.webhook import PostWebhook
 
 @dataclass(slots=True)
 class BoundMemory:
-    """The binding of each partition's messages to batches. The committer's thread replaces it as a whole value."""
+    """The bindings of each partition's messages to batches. The committer's thread replaces them as whole values."""
 
     bindings: dict[int, Bindings] = field(default_factory=dict)
 
@@ -31,7 +31,7 @@ def load_bound(rows: StoreReader, owned: range) -> BoundMemory:
 
 
 class BatchWork:
-    """Batches to be looked at, tidied or folded. Every method may be called from any thread."""
+    """The batches to be examined, tidied or folded. Methods may be called from any thread."""
 
     def __init__(self) -> None:
         self.wanted = threading.Event()
@@ -40,28 +40,28 @@ class BatchWork:
         self._to_tidy: set[bytes] = set()
         self._to_fold: set[bytes] = set()
         self.folding = threading.Lock()
-        """The lock of a fold: two folds of one batch would store the older bits last."""
+        """Held during a fold, because of two concurrent folds of a batch one could store older bits last."""
 
     def look_at(self, batch_id: bytes) -> None:
-        """An estimated batch may be complete."""
+        """Note that an estimated batch may be complete."""
         with self._lock:
             self._to_look_at.add(batch_id)
         self.wanted.set()
 
     def tidy(self, batch_id: bytes) -> None:
-        """A batch is complete or deleted: what only counting needed can go."""
+        """Note that a batch is complete or deleted, so that rows needed only for counting can go."""
         with self._lock:
             self._to_tidy.add(batch_id)
         self.wanted.set()
 
     def fold(self, batch_id: bytes) -> None:
-        """Enough was written ahead."""
+        """Note that a batch has enough entries to be folded."""
         with self._lock:
             self._to_fold.add(batch_id)
         self.wanted.set()
 
     def take(self) -> tuple[set[bytes], set[bytes], set[bytes]]:
-        """Take the batches that are to be looked at, to be tidied and to be folded; they are the caller's now."""
+        """Take the batches to be examined, to be tidied, and to be folded."""
         with self._lock:
             taken = (self._to_look_at, self._to_tidy, self._to_fold)
             self._to_look_at, self._to_tidy, self._to_fold = set(), set(), set()
@@ -70,27 +70,27 @@ class BatchWork:
 
 @dataclass(slots=True)
 class BatchMemory:
-    """The batches of one open hub: counts used last, work to be done, notices to be sent, and totals for metrics."""
+    """The memory of batches of one open hub: counts used last, work, notices to be sent, and totals for metrics."""
 
     counters: Counters | None = None
-    """Where estimated batches are counted."""
+    """The counters of estimated batches."""
     post_webhook: PostWebhook | None = None
     counts: dict[EntryKey, Counts] = field(default_factory=dict)
-    """The counts of batches used last; only the committer's thread looks here."""
+    """The counts used last. Only the committer's thread uses them."""
     due: int = 0
-    """Before this time no batch has been idle for so long that it may go."""
+    """The time before which no batch has been idle long enough to be reaped."""
     work: BatchWork = field(default_factory=BatchWork)
     notices: Schedule = field(default_factory=Schedule)
-    """Whom to tell of completed batches, and when."""
+    """The schedule of notices of completed batches."""
     keepers: list[Callable[[bytes], bool]] = field(default_factory=list)
-    """Functions of other subjects that say whether they still need the batch of an id."""
+    """Functions of other subjects that say whether they still need a batch."""
     opened: int = 0
     completed: int = 0
     reaped: int = 0
     items_acknowledged: int = 0
     notices_delivered: dict[str, int] = field(default_factory=dict)
     notices_failed: dict[str, int] = field(default_factory=dict)
-    """Attempts that failed, whether they are made again or not."""
+    """How many attempts failed, by way, including those that are repeated."""
 
     def is_kept(self, batch_id: bytes) -> bool:
         """Whether another subject still needs the batch, such as a consignment that will bind messages to it."""

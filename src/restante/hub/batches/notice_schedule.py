@@ -1,7 +1,7 @@
-"""The schedule of notices: they wait in a line for each receiver, and one notice of a line is under way at a time.
+"""The schedule of notices: each receiver has a line of waiting notices, and one notice of a line is under way at a time.
 
-So a receiver that takes long to answer, or does not, keeps only its own line waiting and one of the threads busy. One
-that was out of reach is left alone for a while, twice as long after each failure, whatever else is in its line.
+So a receiver that answers slowly or not at all holds up only its own line, and keeps one thread busy. A receiver that could
+not be reached is left alone for a while, twice as long after each failure.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from restante.ports.clock import Clock
 _SECOND = 1_000_000
 _PAUSE_SECONDS = 0.5
 _WAIT_SECONDS_MAX = 60.0
-"""After that a thread looks at the clock again, which may have been set."""
+"""Threads look at the clock again after this time, because it may have been set."""
 
 
 class NoticePlace(NamedTuple):
-    """Where a notice is stored."""
+    """The place of a stored notice."""
 
     partition: int
     key: bytes
@@ -36,7 +36,7 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class _Line:
-    """The notices that wait for one receiver, the first to be tried foremost."""
+    """The notices waiting for one receiver, as a heap by the time of their next attempt."""
 
     waiting: list[tuple[int, NoticePlace]] = field(default_factory=list)
     busy: bool = False
@@ -48,19 +48,19 @@ class _Line:
 
 
 class Schedule:
-    """The notices of a hub that are still to be delivered. Times in microseconds, as the hub's clock tells them."""
+    """The notices of a hub that are still to be delivered. Times are in microseconds of the hub's clock."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._lines: dict[str, _Line] = {}
         self._known: set[NoticePlace] = set()
         self._ready: list[tuple[int, str]] = []
-        """When lines are ready. Each idle line that is not empty is in it as it is now; what else is in it is stale."""
+        """A heap of the times when lines are ready. Every idle non-empty line has an entry; other entries are stale."""
         self.wanted: Callable[[], None] = lambda: None
-        """A function that is called when there is more to do."""
+        """Called when a notice was added."""
 
     def add(self, receiver: str, place: NoticePlace, at: int) -> None:
-        """A notice to be tried at a time; again, if it is known already, does nothing."""
+        """Add a notice to be tried at a time. Adding a known notice does nothing."""
         with self._changed:
             if place in self._known:
                 return
@@ -71,7 +71,7 @@ class Schedule:
         self.wanted()
 
     def next_turn(self, clock: Clock, closing: threading.Event) -> Turn | None:
-        """The next notice to be tried, as soon as it is time; `done` must follow. None when the hub is closing."""
+        """Wait for the next notice to be tried; None when the hub is closing. The caller must call `done` afterwards."""
         with self._changed:
             while not closing.is_set():
                 now = clock()
@@ -83,7 +83,7 @@ class Schedule:
         return None
 
     def done(self, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
-        """An attempt is over. The notice is to be tried again at a time, or not at all."""
+        """Note that an attempt is over. The notice is tried again at `again_at`, or not at all."""
         with self._changed:
             line = self._lines[turn.receiver]
             line.busy = False
@@ -99,7 +99,7 @@ class Schedule:
                 del self._lines[turn.receiver]
 
     def wake(self) -> None:
-        """Wake the threads that wait: they look at the clock again, and whether the hub is closing."""
+        """Wake the waiting threads, to check the clock and whether the hub is closing."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,7 +1,7 @@
-"""Notices of completed batches: who is to be told, and how that goes, kept with the batch until it is deleted.
+"""Notices of completed batches: their receivers and the state of their delivery, kept until the batch is deleted.
 
-A notice is put in the commit of the completion itself, so none is lost; `telling` sees to it that it arrives. Each
-attempt is recorded. It may be made twice, when the hub stops before it could record it: the receiver knows by its id.
+A notice is put in the commit of the completion, so none is lost; `hub/publishing/notice_delivery` delivers it. Every attempt
+is recorded. If the hub stops before it can record one, the attempt is repeated; the receiver recognises it by its id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def put_notices(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, row: BatchRow, total: Counts) -> None:
-    """Remember, in the commit of the completion itself, whom the batch asked to be told."""
+    """Store the notices that the batch asked for, in the commit of its completion."""
     targets = {WEBHOOK: row.webhook_url, NOTIFY: row.notify}
     if not any(targets.values()):
         return
@@ -63,7 +63,7 @@ def put_notices(core: Core, draft: RequestDraft, partition: int, batch_id: bytes
 
 
 def deliveries(core: Core, partition: int, batch_id: bytes) -> tuple[Delivery, ...]:
-    """How telling of the completion goes, as committed; nothing of a batch that is not complete, or tells nobody."""
+    """The state of delivering the notices of a batch, as committed; empty if it is not complete, or has no notices."""
     found = ((way, core.store.get(partition, Space.BATCH_NOTICE, notice_key(batch_id, way))) for way in _WAYS)
     return tuple(_delivery(way, decode_notice(value)) for way, value in found if value is not None)
 
@@ -73,7 +73,7 @@ def notice_key(batch_id: bytes, way: str) -> bytes:
 
 
 def batch_and_way(key: bytes) -> tuple[uuid.UUID, str]:
-    """The batch of a notice, and the way the notice goes."""
+    """The batch of a notice, and whether it is a webhook or a message."""
     return uuid.UUID(bytes=key[:_ID_BYTES]), key[_ID_BYTES:].decode()
 
 

@@ -1,6 +1,6 @@
-"""Batches over shards: enlisting, closing, reporting, counting. What is asked, and how it is answered.
+"""Batches over several shards: the calls by which shards enlist, close, report and count parts.
 
-Home decides; the shards that have messages of the batch carry it out. A shard that asks, asks again until it is answered.
+The batch's home decides, and the shards that have its messages carry it out. A shard repeats a call until it is answered.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _log = logging.getLogger(__name__)
 
 
 def enlisting(core: Core, batch_id: bytes) -> Procedure[None]:
-    """Before the first message of a batch: home learns of this shard's partitions, or says why it takes none."""
+    """Enlist this shard's partitions at home, before their first message of a batch. Home may refuse."""
     partitions = tuple(core.owned)
     answer: EnlistedBatch = yield Ask(home_of(core, batch_id), EnlistBatch(batch_id, partitions))
     core.commit(partial(plan_enlisted, partitions, batch_id, answer.owner))
 
 
 def enlist_if_new(core: Core, batch_id: bytes) -> None:
-    """Enlist this shard with a batch, if that is new. Called in the thread of a publisher; not in the committer's."""
+    """Enlist this shard's partitions with a batch that is new here. Call it in a publisher's thread, not the committer's."""
     if is_to_be_enlisted(core, batch_id):
         run(core, enlisting(core, batch_id))
 
 
 def is_to_be_enlisted(core: Core, batch_id: bytes) -> bool:
-    """Whether one of this shard's partitions is not known to the batch's home, as far as is stored here."""
+    """Whether one of this shard's partitions is not enlisted with the batch, as far as is stored here."""
     if core.shard is None:
         return False
     places = [EntryKey(partition, Space.BATCH_PART, batch_id) for partition in core.owned]
@@ -103,7 +103,7 @@ def report(core: Core, call: ReportBatchParts, _: Grant) -> None:
 
 def _plan_report(core: Core, call: ReportBatchParts, draft: RequestDraft) -> None:
     if row_of(core, draft, call.batch) is None:
-        return  # It was deleted: nobody wants to know any more.
+        return  # The batch was deleted.
     for partition, counts in call.parts:
         plan_final(draft, home_of(core, call.batch), call.batch, partition, counts)
     conclude(core, draft, call.batch)
@@ -119,7 +119,7 @@ def count_parts(core: Core, call: CountBatchParts, _: Grant) -> tuple[Counts, ..
 
 
 def gathering(core: Core, batch_id: bytes) -> Procedure[list[Counts]]:
-    """All counts of a batch: home's own, and what each partition counts now."""
+    """All counts of a batch: those of items added by hand, from home, and the current ones of each partition."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     home = home_of(core, batch_id)
     own = core.store.get(home, Space.BATCH_COUNT, batch_id)
@@ -131,7 +131,7 @@ def gathering(core: Core, batch_id: bytes) -> Procedure[list[Counts]]:
 
 
 def closing(core: Core, batch_id: bytes) -> Procedure[None]:
-    """At home, after a batch was sealed or deleted: close its parts, all of them; then it may become complete."""
+    """At home, after a batch was sealed or deleted: close all its parts, after which it may become complete."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     home = home_of(core, batch_id)
     while True:
@@ -146,7 +146,7 @@ def closing(core: Core, batch_id: bytes) -> Procedure[None]:
 
 
 def _wanted_state(value: bytes | None) -> PartState:
-    """The state that the parts of a batch with this row are to have."""
+    """The state that the parts of a batch with this row must reach."""
     row = None if value is None else decode_batch(value)
     return PartState.DELETED if row is None or row.deleted_at else PartState.CLOSED
 
@@ -166,7 +166,7 @@ def _plan_closed(
 
 
 def _plan_all_closed(core: Core, batch_id: bytes, draft: RequestDraft) -> bool:
-    """Whether nothing is left to be closed; then that is recorded, and the batch is looked at."""
+    """Record that all parts are closed, and conclude the batch; return False if some are not."""
     home = home_of(core, batch_id)
     state = _wanted_state(draft.get(home, Space.BATCH, batch_id))
     known: Enlisted = enlisted_of(draft, home, batch_id)
@@ -181,7 +181,7 @@ def _plan_all_closed(core: Core, batch_id: bytes, draft: RequestDraft) -> bool:
 
 
 def reporting(core: Core) -> Procedure[None]:
-    """Send final counts to their homes, until they are taken."""
+    """Send final counts to their homes. Counts that are not taken are sent again in the next round."""
     for batch_id, partitions in _due_reports(core):
         places = [EntryKey(partition, Space.BATCH_COUNT, batch_id) for partition in partitions]
         found = core.store.get_many(places)
@@ -210,7 +210,7 @@ def _plan_taken(core: Core, batch_id: bytes, partitions: Sequence[int], draft: R
 
 
 def between_shards(core: Core) -> Procedure[None]:
-    """Do what is due about batches between shards, once around."""
+    """Do the pending work between shards about batches, once."""
     for batch_id in sorted(core.memory(PartWork).closings):
         try:
             yield from closing(core, batch_id)

@@ -1,4 +1,4 @@
-"""The calls about consignments, carried out."""
+"""The functions that carry out the calls about consignments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from restante.model.publishing.few_or_many import EncodedPublish
 
 
 class ConsignmentTotals(NamedTuple):
-    """Counts of what is staged in all open consignments, and of what was committed since the hub was opened."""
+    """Counts of messages staged in all open consignments, and of those committed since the hub was opened."""
 
     open: int
     staged_bytes: int

@@ -1,8 +1,8 @@
-"""Committing a consignment: what the named attempts staged gets its numbers and becomes visible, all at once.
+"""Committing a consignment: the messages of the named attempts get their numbers and become visible, all at once.
 
-Whatever takes time is done before the commit, in the caller's thread: the runs are read and their messages judged, each
-partition for itself. The commit then looks whether that still holds, numbers the runs and puts their rows. It moves no
-message. Only a run that has duplicates is written again without them, ahead of the commit.
+All slow work is done before the commit, in the caller's thread: reading the runs and judging their messages, partition by
+partition. The commit then checks that the verdicts still hold, numbers the runs, and puts their rows. It moves no message.
+Only runs with duplicates are written again without them, ahead of the commit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TRIES = 3
 
 
 def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], caller: Grant) -> Receipt:
-    """Make what the announced attempts staged visible. One that was committed before is answered as it was then."""
+    """Make the messages of the announced attempts visible. A consignment that is committed already gets the same answer."""
     text = uuid_text(consignment_id)
     usable_row(core, consignment_id, caller)
     consignment = core.memory(StagingRoom).open.get(consignment_id)
@@ -76,12 +76,12 @@ def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """All that the commit needs."""
+    """The prepared input of the commit."""
 
     consignment_id: bytes
     consignment: OpenConsignment
     staged: Mapping[Attempt, StagedTotal]
-    """For each attempt that counts, what was staged when the commit looked."""
+    """The totals that each winning attempt had staged when the commit was prepared."""
     mail: Sequence[PartitionMail]
 
     @property
@@ -90,7 +90,7 @@ class _Ready:
 
 
 def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
-    """Look, and commit if that still holds. Where the same messages keep coming, look while nobody else commits."""
+    """Prepare, and commit if the verdicts still hold. If they keep changing, prepare inside a commit of its own."""
     for _ in range(_TRIES):
         with core.pins.reading(), suppress(Stale), ahead(core) as written:
             ready = _look(core, consignment_id, announced, written)
@@ -110,7 +110,7 @@ def _look_and_plan(
 
 @contextmanager
 def ahead(core: Core) -> Iterator[list[BlobKey]]:
-    """Blobs that are written ahead of the commit that will name them."""
+    """A context with a list for blobs that are written ahead of their commit. They are buried if it surely fails."""
     written: list[BlobKey] = []
     try:
         yield written
@@ -120,7 +120,7 @@ def ahead(core: Core) -> Iterator[list[BlobKey]]:
 
 
 def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], written: list[BlobKey]) -> _Ready:
-    """All that the commit needs. Whatever happens, `written` tells the blobs that there are."""
+    """Prepare the input of the commit. `written` lists every blob that was written, even after an error."""
     consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
     staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
     check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
@@ -128,7 +128,7 @@ def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], w
     for partition, runs in sorted(staged_runs(core, consignment_id, announced).items()):
         bags = load_bags(core, partition, runs)
         if bags is None:
-            # It was discarded meanwhile, or this raises nothing, and what is stored is damaged.
+            # This raises if the consignment was discarded meanwhile. If it was not, its data is damaged.
             open_consignment(core, consignment_id, stored_row(core, consignment_id))
             raise DataDamaged(f"A run of consignment {uuid_text(consignment_id)} is missing. Run `restante doctor`.")
         mail.append(prepare(core, partition, bags, written))
@@ -146,7 +146,7 @@ def staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, in
 
 
 def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
-    """Plan the commit in the committer's thread, if everything is still as it was when it was looked at."""
+    """Plan the commit in the committer's thread. Raises `Stale` if anything has changed since it was prepared."""
     value = draft.get(home_of(core, ready.consignment_id), Space.CONSIGNMENT, ready.consignment_id)
     open_consignment(core, ready.consignment_id, value)
     attempts = ready.consignment.attempts
@@ -160,7 +160,7 @@ def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
 
 
 def _number_all(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
-    """Number each run in each partition; only duplicates under a batch are bound one by one."""
+    """Number the runs of all partitions. Only duplicates under a batch are handled one by one."""
     now, row = core.clock(), ready.consignment.row
     if row.batch:
         check_open(row_of(core, draft, row.batch), row.batch)
@@ -193,7 +193,7 @@ def count_committed(core: Core, committed: ConsignmentRow) -> None:
 
 
 def has_met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
-    """Whether this commit stores something already that may be of the same identity."""
+    """Whether earlier drafts of this commit store messages that may have the same identities."""
     for arrived in draft.arrived_before():
         numbers = np.arange(1, len(arrived) + 1)
         others = known(np.asarray(arrived, np.uint64), numbers)
@@ -205,7 +205,7 @@ def has_met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
 def number_mail(
     core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, now: int
 ) -> tuple[int, int, int] | None:
-    """Give the messages of a partition their numbers; gives the partition, the first and the last of them."""
+    """Number the messages of a partition; return the partition, the first and the last number, or None without messages."""
     first = draft.count(mail.partition).visible + 1
     numbers = _number_runs(core, draft, mail, batch, now) if mail.messages else None
     if batch:
@@ -240,7 +240,7 @@ def _visible(row: RunRow, first: int, last: int, now: int) -> RunRow:
 
 
 def _bind_duplicates_of(core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, first: int) -> None:
-    """Count what was left out; the messages that it repeats get their numbers in this commit, or have them."""
+    """Count the duplicates. The messages that they repeat are stored, or get their numbers in this commit."""
     for some in mail.duplicates:
         if len(some.rows):
             numbers = np.where(some.numbers < 0, first - 1 - some.numbers, some.numbers)

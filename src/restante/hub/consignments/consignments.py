@@ -1,4 +1,4 @@
-"""Consignments: open, look at, discard; and what is done about them when they have become old."""
+"""Consignments: opening, reading and discarding them, and the upkeep of old ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_id(consignment_id: str) -> bytes:
 
 
 def open_consignment(core: Core, call: BeginConsignment, caller: Grant) -> ConsignmentOpened:
-    """The consignment of this key: the one that there is, unless it was discarded; else a new one."""
+    """Open the consignment of this key: the existing one unless it was discarded, else a new one."""
     key, batch = call.key, call.batch
     check_key(key)
     wish = (BatchWish() if batch else None) if isinstance(batch, bool) else batch
@@ -107,7 +107,7 @@ def _enter(core: Core, consignment_id: bytes, row: ConsignmentRow) -> None:
 
 
 def touch(core: Core, consignment_id: bytes) -> None:
-    """Note that a consignment is used, and so is not idle."""
+    """Note that a consignment is in use, so that it is not idle."""
     consignment = core.memory(StagingRoom).open.get(consignment_id)
     if consignment is not None:
         consignment.active_at = max(consignment.active_at, core.clock())
@@ -175,7 +175,7 @@ def _status(core: Core, consignment_id: bytes, row: ConsignmentRow) -> Consignme
 
 
 def _is_unfinished(core: Core, consignment_id: bytes) -> bool:
-    """Whether shards are still carrying a decision out: then its numbers are not all known."""
+    """Whether shards are still carrying out the decision, so that not all numbers are known."""
     row = stored_round(core, consignment_id)
     return row is not None and bool(row.missing)
 
@@ -189,7 +189,7 @@ def stored_round(core: Core, consignment_id: bytes) -> RoundRow | None:
 
 
 def page(core: Core, call: ListConsignments, caller: Grant) -> ConsignmentPage:
-    """Newest first: ids ascend with the time."""
+    """A page of consignments, newest first, because ids ascend with time."""
     state, key = call.state, call.key
     if key is not None:
         check_key(key)
@@ -210,7 +210,7 @@ def _stored(core: Core, *, below: bytes | None = None) -> Iterator[tuple[bytes, 
 
 
 def discard(core: Core, consignment_id: bytes, caller: Grant) -> None:
-    """Discard a consignment: from now on nothing of it can become visible. What is stored of it goes in slices."""
+    """Discard a consignment, so that nothing of it can become visible. Its stored parcels go in slices."""
     core.commit(partial(_plan_discard, core, consignment_id, None, caller))
     tidy(core, consignment_id)
 
@@ -218,7 +218,7 @@ def discard(core: Core, consignment_id: bytes, caller: Grant) -> None:
 def _plan_discard(
     core: Core, consignment_id: bytes, idle_before: int | None, caller: Grant, draft: RequestDraft
 ) -> bool:
-    """Plan the discard of a consignment; with `idle_before` only if nobody has staged anything since."""
+    """Plan the discard of a consignment; with `idle_before`, only if it has not been used since then."""
     text, home = uuid_text(consignment_id), home_of(core, consignment_id)
     value = draft.get(home, Space.CONSIGNMENT, consignment_id)
     row = check_usable(None if value is None else decode_consignment(value), text, caller)
@@ -248,13 +248,13 @@ def require_no_round(draft: RequestDraft, home: int, consignment_id: bytes) -> N
 
 
 def leave(core: Core, consignment_id: bytes) -> None:
-    """A consignment is no longer open."""
+    """Remove a consignment from the open ones."""
     core.memory(StagingRoom).open.pop(consignment_id, None)
     core.memory(StagingRoom).due = min(core.memory(StagingRoom).due, core.clock() + _retention(core))
 
 
 def tidy(core: Core, consignment_id: bytes) -> None:
-    """Drop what a closed consignment has staged and nobody will see; what fails here is done again later."""
+    """Drop the staged parcels of a closed consignment. If this fails, it is tried again later."""
     try:
         _drop_parcels(core, consignment_id)
     except Unavailable as error:
@@ -263,7 +263,7 @@ def tidy(core: Core, consignment_id: bytes) -> None:
 
 
 def tidy_leftovers(core: Core, rows: StoreReader) -> None:
-    """When a hub is opened: drop what was staged for consignments whose closing was interrupted."""
+    """Drop parcels of closed consignments whose tidying was interrupted. Called when a hub is opened."""
     for home in core.owned:
         for consignment_id, value in rows.scan(home, Space.CONSIGNMENT):
             staged = partial(rows.scan, home, Space.CONSIGNMENT_PARCEL, start=consignment_id, limit=1)
@@ -281,11 +281,11 @@ def _drop_parcels(core: Core, consignment_id: bytes) -> None:
 
 
 def _plan_drop(core: Core, home: int, entries: list[tuple[bytes, bytes]], draft: RequestDraft) -> None:
-    """Some parcels go, with the runs that are still only staged: those that count are visible, or were written again."""
+    """Delete some parcels, and those of their runs that are still staged: runs of winners are visible or were rewritten."""
     blobs: list[BlobKey] = []
     for key, value in entries:
         draft.delete(home, Space.CONSIGNMENT_PARCEL, key)
-        # On a shard the runs belong to the parts of their partitions, which look after them.
+        # With several shards the runs belong to the parts in their partitions, and `prepared.drop_parts` drops them.
         for partition, identity in decode_parcel(value).runs if core.shard is None else ():
             stored = draft.get(partition, Space.RUN, number_key(identity))
             run = None if stored is None else decode_run(stored)
@@ -296,7 +296,7 @@ def _plan_drop(core: Core, home: int, entries: list[tuple[bytes, bytes]], draft:
 
 
 def keep(core: Core) -> int:
-    """Discard who is idle, forget who was closed long ago, finish what was interrupted; gives how many went."""
+    """Discard idle consignments, forget those closed long ago, finish interrupted tidying; return how many were removed."""
     now = core.clock()
     if now < core.memory(StagingRoom).due:
         return 0
@@ -317,7 +317,7 @@ def keep(core: Core) -> int:
 
 
 def _ends(core: Core, consignment_id: bytes, row: ConsignmentRow) -> int:
-    """When something is to be done about a consignment next."""
+    """When a consignment needs attention next."""
     consignment = core.memory(StagingRoom).open.get(consignment_id)
     if consignment is None:
         return (row.closed_at or core.clock()) + _retention(core)

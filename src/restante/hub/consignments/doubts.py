@@ -1,4 +1,4 @@
-"""Rounds in doubt: what an operator sees of consignments that are being committed over several shards."""
+"""Rounds in doubt: the view for operators of consignments that are being committed over several shards."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from restante.model.shards.ranges import shard_of
 from restante.model.shards.rounds import RoundPhase, RoundRow
 
 _Doubt = tuple[bytes, int, DoubtState]
-"""Consignment, round and how that stands."""
+"""A consignment, its round, and the state of the round."""
 
 
 @dataclass(slots=True)
 class DoubtsSeen:
-    """Since when each round in doubt is known to this process."""
+    """The time when this process first saw each round in doubt."""
 
     since: dict[_Doubt, int] = field(default_factory=dict)
 
 
 def note_doubts(core: Core) -> None:
-    """Called now and then: what is new is seen since now, what is over is forgotten."""
+    """Record new rounds in doubt with the present time, and forget finished ones. Called periodically."""
     seen, now = core.memory(DoubtsSeen), core.clock()
     seen.since = {doubt: seen.since.get(doubt, now) for doubt in _doubts(core)}
 

@@ -1,7 +1,7 @@
-"""A shard's share of a consignment over several: its parts are staged, prepared in a round, and applied, or let go.
+"""A shard's share of a consignment over several shards: its parts are staged, prepared in a round, and applied or released.
 
-What is prepared is durable: the final runs, and that their messages are held. A hub that is opened has all holds before its
-first call. It asks home what became of the round, again and again, and does what home says.
+What is prepared is durable: the final runs, and the holds on their messages. A hub loads all holds on opening, before its
+first call. It asks the consignment's home repeatedly what became of the round, and does what home answers.
 """
 
 from __future__ import annotations
@@ -78,24 +78,24 @@ _TRIES = 3
 _ID_BYTES = 16
 
 Place = tuple[int, bytes]
-"""Partition and consignment."""
+"""A partition and a consignment."""
 
 
 @dataclass(slots=True)
 class Prepared:
-    """The consignments over several shards of which this shard has a part, as committed."""
+    """The parts of this shard in consignments over several shards, as committed."""
 
     rows: dict[Place, PreparedRow] = field(default_factory=dict)
     mail: dict[Place, PartitionMail] = field(default_factory=dict)
-    """The judged mail of rows that are not applied; after a restart it is read from the runs."""
+    """The judged mail of rows that are not applied. After a restart it is read from the runs."""
     staged: dict[bytes, int] = field(default_factory=dict)
-    """Consignments with staged parts, and when home was last asked about each."""
+    """The consignments with staged parts, and when home was last asked about each."""
     look_again: int = 60 * 1_000_000
-    """How long after a question home is asked again."""
+    """How long to wait before asking home again."""
 
 
 def load_prepared(core: Core, rows: StoreReader) -> None:
-    """Before the first call: what is prepared, and what that holds."""
+    """Load what is prepared, and its holds. Called before the hub's first call."""
     memory = core.memory(Prepared)
     for partition in core.owned:
         for key, _ in rows.scan(partition, Space.STAGED_PART):
@@ -110,7 +110,7 @@ def load_prepared(core: Core, rows: StoreReader) -> None:
 
 
 def promised_for(core: Core, address: MailboxAddress) -> int:
-    """How many messages for a mailbox are prepared, and not visible yet."""
+    """How many messages for a mailbox are prepared but not visible yet."""
     mail = core.memory(Prepared).mail
     segments = [
         stored.segment
@@ -123,7 +123,7 @@ def promised_for(core: Core, address: MailboxAddress) -> int:
 
 
 def stage_part(core: Core, call: StagePart, caller: Grant) -> StagedPart:
-    """Stage this shard's share of a parcel, if home says that the consignment is open."""
+    """Stage this shard's share of a parcel, after asking home whether the consignment is open."""
     return run(core, staging(core, call, caller))
 
 
@@ -143,7 +143,7 @@ def staging(core: Core, call: StagePart, caller: Grant) -> Procedure[StagedPart]
 
 
 def _plan_stage(core: Core, key: bytes, segments: Sequence[EncodedSegment], draft: RequestDraft) -> StagedPart:
-    """The runs of a part; those that are staged already are named again."""
+    """Put the runs of a part; runs that are staged already are returned again."""
     runs, messages, length = [], 0, 0
     for own in by_partition(segments):
         partition = own[0].group
@@ -164,7 +164,7 @@ def _staged_before(draft: RequestDraft, partition: int, key: bytes) -> StagedPar
 
 
 def prepare_consignment(core: Core, call: PrepareConsignment, _: Grant) -> Vote:
-    """Judge and make ready what home names, in one commit; the same round again is answered as before."""
+    """Judge and prepare the runs that home names, in one commit. A repeated call for the same round gets the same answer."""
     for named in call.runs:
         core.require_owned(named.partition)
     for _try in range(_TRIES):
@@ -227,7 +227,7 @@ def _put_prepared(
     for own in mail.runs:
         if own.row.identity not in staged:
             draft.put_run(mail.partition, own.row)
-            draft.counters[mail.partition] = draft.count(mail.partition)  # which tell the next blob, too
+            draft.counters[mail.partition] = draft.count(mail.partition)  # Writes `next_blob`.
     names = tuple(own.row.identity for own in mail.runs)
     duplicates = len(mail.judged) - mail.messages
     row = PreparedRow(call.round, call.batch, names, tuple(staged), mail.messages, duplicates)
@@ -253,7 +253,7 @@ def _put(core: Core, draft: RequestDraft, place: Place, row: PreparedRow) -> Non
 
 
 def _let_go(core: Core, draft: RequestDraft, partition: int, consignment: bytes) -> None:
-    """A round comes to nothing here: what it held is free again, and runs that only it needed go."""
+    """Undo the preparation of a round: free its holds, and drop the runs that only it needed."""
     row = prepared_row(draft, partition, consignment)
     if row is None or row.applied:
         return
@@ -263,7 +263,7 @@ def _let_go(core: Core, draft: RequestDraft, partition: int, consignment: bytes)
 
 
 def _end(core: Core, draft: RequestDraft, partition: int, consignment: bytes) -> None:
-    """Let go for good. If all else of the batch was collected meanwhile, nobody but this commit brings its part to its end."""
+    """Undo the preparation for good, and report the batch's part: this may be what completes it."""
     row = prepared_row(draft, partition, consignment)
     _let_go(core, draft, partition, consignment)
     if row is not None and not row.applied:
@@ -283,7 +283,7 @@ def _forget(core: Core, place: Place) -> None:
 
 
 def _drop_runs(core: Core, draft: RequestDraft, partition: int, names: Sequence[int]) -> None:
-    """Runs that nobody will see."""
+    """Drop those of these runs that are still staged."""
     blobs: list[BlobKey] = []
     for name in names:
         value = draft.get(partition, Space.RUN, number_key(name))
@@ -308,7 +308,7 @@ def _plan_end(core: Core, call: EndRound, draft: RequestDraft) -> None:
 
 
 def apply_consignment(core: Core, call: ApplyConsignment, _: Grant) -> tuple[Numbered, ...]:
-    """Make visible what was decided, once; gives the numbers, as often as home asks."""
+    """Make the decided messages visible, once; return their numbers, also on repeated calls."""
     for partition in call.partitions:
         core.require_owned(partition)
     return core.commit(partial(_plan_apply, core, call))
@@ -337,9 +337,7 @@ def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignme
         put_part(draft, partition, row.batch, msgspec.structs.replace(part, state=state, closed_at=core.clock()))
     numbers = number_mail(core, draft, mail, row.batch, call.decided_at)
     bound = sum([len(some.rows) for some in mail.duplicates])
-    if (
-        row.batch and row.duplicates > bound
-    ):  # what a restart or an erasure forgot of them: they are counted, and no more
+    if row.batch and row.duplicates > bound:  # Duplicates that a restart or an erasure has forgotten are only counted.
         count(core, draft, partition, row.batch, Counts(duplicates=row.duplicates - bound))
     _, first, last = numbers or (partition, 0, -1)
     done = msgspec.structs.replace(row, applied=True, first=first, last=last)
@@ -356,7 +354,7 @@ def _applied(core: Core, place: Place) -> None:
 
 
 def inquiring(core: Core) -> Procedure[None]:
-    """Ask home about all that is prepared or applied here, and do what it says; then about parts that nobody needs."""
+    """Ask home about every round prepared or applied here, and do what it answers; then ask about staged parts."""
     rounds: dict[tuple[bytes, int], list[int]] = {}
     for (partition, consignment), row in sorted(core.memory(Prepared).rows.items()):
         rounds.setdefault((consignment, row.round), []).append(partition)
@@ -378,7 +376,7 @@ def _inquiring(core: Core, consignment: bytes, number: int, partitions: tuple[in
 
 
 def _plan_recorded(core: Core, consignment: bytes, partitions: Sequence[int], draft: RequestDraft) -> None:
-    """Home has the numbers: they are not asked for any more. What is not applied was prepared again, by a word that came late."""
+    """Forget rounds whose numbers home has recorded. Rows not applied were prepared again by a late message, and end."""
     for partition in partitions:
         row = prepared_row(draft, partition, consignment)
         if row is not None and row.applied:
@@ -389,7 +387,7 @@ def _plan_recorded(core: Core, consignment: bytes, partitions: Sequence[int], dr
 
 
 def _looking_after(core: Core) -> Procedure[None]:
-    """Parts whose consignment is closed or unknown at home are dropped."""
+    """Drop parts whose consignment is closed or unknown at home."""
     memory = core.memory(Prepared)
     used = {consignment for _, consignment in memory.rows}
     for consignment, asked_at in sorted(memory.staged.items()):
@@ -403,7 +401,7 @@ def _looking_after(core: Core) -> Procedure[None]:
 
 
 def drop_parts(core: Core, consignment: bytes) -> None:
-    """All that is staged here for a consignment, but what is prepared or visible."""
+    """Drop everything staged here for a consignment, except what is prepared or visible."""
     for partition in core.owned:
         end = after_prefix(consignment)
         while entries := core.store.scan(partition, Space.STAGED_PART, start=consignment, end=end, limit=20):

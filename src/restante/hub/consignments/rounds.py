@@ -1,7 +1,8 @@
-"""A consignment over several shards, at home: parcels noted, rounds begun and ended, the decision, and what follows it.
+"""A consignment over several shards, at its home: noting parcels, running rounds, deciding, and carrying out the decision.
 
-Home decides alone, in one commit, with the time and the seal of the batch. What a crash interrupts before it is ended, what
-it interrupts afterwards is carried on.
+A round asks all shards to prepare (`voting`). If all of them promise, home decides alone, in one commit, with the time and the
+seal of the batch (`plan_decision`); then the shards apply it (`applying`). After a crash, a round that was not decided is
+ended, and a decided one is carried on.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ from restante.model.storage.changes import Space
 _ROUNDS_MAX = 20
 _WAIT_SECONDS = 5.0
 _LATE_SECONDS = 0.2
-"""The seconds between two looks whether a caller has waited for long enough."""
+"""The interval at which callers that have waited too long are refused."""
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -108,12 +109,12 @@ def ask_round(core: Core, call: AskRound, _: Grant) -> RoundState:
 
 
 def note_parcel(core: Core, call: NoteParcel, caller: Grant) -> Staged:
-    """All parts of a parcel are staged: from now on it is."""
+    """Note a parcel all parts of which are staged, which makes it part of the consignment."""
     return run(core, noting(core, call, caller))
 
 
 def stage_here(core: Core, call: StageParcel, digest: bytes, caller: Grant) -> Staged:
-    """Stage a parcel of which everything is for the partitions of this shard, which is home as well."""
+    """Stage a parcel whose messages are all for this shard, which is also the consignment's home."""
     name = (call.writer, call.attempt, call.parcel)
     part = stage_part(core, StagePart(call.consignment_id, call.sent, *name, digest), caller)
     noted = NoteParcel(call.consignment_id, *name, digest, part.messages, part.length, part.runs)
@@ -145,13 +146,13 @@ def noting(core: Core, call: NoteParcel, caller: Grant) -> Procedure[Staged]:
 
 
 def discard_alone(core: Core, consignment_id: bytes, caller: Grant) -> None:
-    """Discard it when no round is being prepared."""
+    """Discard a consignment while no round is being prepared."""
     run(core, waiting_out(core, consignment_id))
     discard(core, consignment_id, caller)
 
 
 def waiting_out(core: Core, consignment: bytes) -> Procedure[None]:
-    """Wait while a round is being prepared, before changing what it counts."""
+    """Wait while a round is being prepared, whose parcels must not change."""
     for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
         row = core.memory(OpenRounds).rows.get(consignment)
         if row is None or row.phase is not RoundPhase.PREPARING:
@@ -160,14 +161,14 @@ def waiting_out(core: Core, consignment: bytes) -> Procedure[None]:
 
 
 def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], caller: Grant) -> Receipt:
-    """Make what the announced attempts staged visible, in all shards or in none."""
+    """Make the messages of the announced attempts visible, in all shards or in none."""
     return run(core, committing(core, consignment_id, announced, caller))
 
 
 def committing(
     core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], caller: Grant
 ) -> Procedure[Receipt]:
-    """Round after round until one is decided; then everything is applied. What was committed before is answered so."""
+    """Run rounds until one is decided, then apply it. A consignment that is committed already gets the same answer."""
     usable_row(core, consignment_id, caller)
     yield from _taking_turn(core, consignment_id)
     try:
@@ -181,7 +182,7 @@ def committing(
 
 
 def _taking_turn(core: Core, consignment_id: bytes) -> Procedure[None]:
-    """Wait for the one who commits the same consignment already."""
+    """Wait until no other caller is committing the same consignment."""
     under_way = core.memory(OpenRounds).under_way
     while consignment_id in under_way:
         yield Rest(_PAUSE_SECONDS)
@@ -205,7 +206,7 @@ def _deciding(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int
 def begin(
     core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]
 ) -> tuple[RoundRow, Sequence[NamedStagedRun], bytes]:
-    """Begin the next round about a consignment: its row, and the runs that count."""
+    """Begin the next round of a consignment; return its row, the runs of the winners, and the batch."""
     runs = _named_runs(core, consignment_id, announced)
 
     def plan(draft: RequestDraft) -> tuple[RoundRow, bytes]:
@@ -229,7 +230,7 @@ def begin(
 
 
 def _named_runs(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> list[NamedStagedRun]:
-    """The runs of what counts. While a round is prepared nothing is added to them."""
+    """The runs of the winners. Nothing is added to them while a round is being prepared."""
     return [
         NamedStagedRun(parcel.attempt.writer, parcel.attempt.number, parcel.number, partition, identity)
         for partition, named in sorted(staged_runs(core, consignment_id, announced).items())
@@ -240,7 +241,7 @@ def _named_runs(core: Core, consignment_id: bytes, announced: Mapping[Attempt, i
 def voting(
     core: Core, consignment_id: bytes, row: RoundRow, runs: Sequence[NamedStagedRun], batch: bytes
 ) -> Procedure[list[Part] | None]:
-    """The promises of all shards; None, if one is busy. Whatever else is said ends the round, and is raised."""
+    """Ask all shards to prepare; return their promises, or None if one is busy. Errors end the round, and are raised."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     parts: list[Part] = []
     for partitions in by_shard(core.shard.carrier.ranges(), row.partitions):
@@ -258,7 +259,7 @@ def voting(
 
 
 def ending(core: Core, consignment_id: bytes, row: RoundRow) -> Procedure[None]:
-    """The round comes to nothing: first home says so, then the shards hear of it; who does not, asks."""
+    """End a round without a decision: home records it first, then tells the shards. A shard that misses it will ask."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     core.commit(partial(_plan_end, core, consignment_id, row.number))
     for partitions in by_shard(core.shard.carrier.ranges(), row.partitions):
@@ -280,7 +281,7 @@ def _decision(
     try:
         decided = core.commit(partial(plan_decision, core, consignment_id, row.number, tuple(parts), announced))
     except RestanteError as error:
-        if not isinstance(error, Unavailable):  # Nothing was stored, for certain.
+        if not isinstance(error, Unavailable):  # Certainly nothing was stored.
             yield from ending(core, consignment_id, row)
         raise
     return decided
@@ -294,7 +295,7 @@ def plan_decision(
     announced: Mapping[Attempt, int],
     draft: RequestDraft,
 ) -> bool:
-    """The decision, with its time and the seal of the batch; False, if the round was ended meanwhile."""
+    """Record the decision, with its time and the seal of the batch; return False if the round was ended meanwhile."""
     home, now = home_of(core, consignment_id), core.clock()
     row, value = round_of(draft, home, consignment_id), draft.get(home, Space.CONSIGNMENT, consignment_id)
     if row is None or value is None or row.number != number or row.phase is not RoundPhase.PREPARING:
@@ -323,7 +324,7 @@ def plan_decision(
 
 
 def applying(core: Core, consignment_id: bytes) -> Procedure[None]:
-    """Carry a decision out in all shards, and record their numbers; then close what else the batch has."""
+    """Carry out a decision in all shards, and record their numbers; then close the other parts of the batch."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
     home = home_of(core, consignment_id)
     value = core.store.get(home, Space.CONSIGNMENT_ROUND, consignment_id)
@@ -354,7 +355,7 @@ def _plan_recorded(core: Core, consignment_id: bytes, numbered: Sequence[Numbere
 
 
 def between_shards(core: Core) -> Procedure[None]:
-    """Do what is due about consignments between shards, once around."""
+    """Do the pending work between shards about consignments, once."""
     rounds = core.memory(OpenRounds)
     for consignment_id, row in sorted(rounds.rows.items()):
         if consignment_id in rounds.under_way:
@@ -373,7 +374,7 @@ def between_shards(core: Core) -> Procedure[None]:
 
 
 def hasten(core: Core) -> bool:
-    """Have done now what is to be done between shards, for batches too; whether there is any."""
+    """Start the pending work between shards now, for batches too; return whether there is any."""
     rounds, work = core.memory(OpenRounds), core.memory(PartWork)
     rounds.wanted.set()
     work.wanted.set()
@@ -381,7 +382,7 @@ def hasten(core: Core) -> bool:
 
 
 def _refuse_late(core: Core) -> None:
-    """Publishes of what is held are answered in time, also while this shard waits for another one."""
+    """Refuse publishes that have been parked too long. A task of its own, because other tasks may wait for another shard."""
     while not core.closing.wait(_LATE_SECONDS):
         core.committer.refuse_parked(_WAIT_SECONDS - _LATE_SECONDS)
 

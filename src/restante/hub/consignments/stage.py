@@ -1,7 +1,7 @@
-"""Staging a parcel: checked, routed, judged and laid out like a publish, and then stored where nobody sees it.
+"""Staging a parcel: it is checked, routed, judged and laid out like a publish, and then stored invisibly.
 
-Its mailbags have no numbers yet. They are written once, here; the commit of the consignment gives numbers to their runs.
-Duplicates stay in them until then: which messages count is decided only when it is known which parcels do.
+Its mailbags have no numbers yet. They are written here, and the commit of the consignment only gives numbers to their runs.
+Duplicates stay in them until then, because which messages are duplicates depends on which parcels win.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from restante.model.storage.segment_frame import EncodedSegment
 
 
 def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: StagedParcel, caller: Grant) -> Staged:
-    """Stage a parcel; the same one again is answered, and nothing is done."""
+    """Stage a parcel. A repeated parcel gets the same answer, and nothing is done."""
     consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id), caller)
     digest = digests_of_columns(columns, core.deed.key).whole
     before = core.store.get(home_of(core, consignment_id), Space.CONSIGNMENT_PARCEL, parcel_key(consignment_id, parcel))
@@ -62,7 +62,7 @@ def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: St
 
 
 def laid_out_parcel(core: Core, columns: MessageColumns) -> list[EncodedSegment]:
-    """The mailbags of a parcel, by partition; refused, if one of its messages could not be published."""
+    """The mailbags of a parcel. Raises if one of its messages could not be published."""
     arrivals = arrived(core, columns)
     with core.pins.reading():
         judged = judge(core, arrivals, np.array([0, len(columns)]), np.ones(len(columns), np.bool_))
@@ -76,7 +76,7 @@ def laid_out_parcel(core: Core, columns: MessageColumns) -> list[EncodedSegment]
 
 
 class _Stage(CommitRequest[Staged]):
-    """A parcel to be stored."""
+    """A request to store a parcel."""
 
     __slots__ = ("_consignment", "_core", "_id", "_parcel", "_reservation", "_row", "_segments")
 
@@ -118,7 +118,7 @@ def stored_row(core: Core, consignment_id: bytes) -> bytes | None:
 def open_consignment(
     core: Core, consignment_id: bytes, value: bytes | None, caller: Grant = EVERYTHING
 ) -> OpenConsignment:
-    """The consignment whose stored row this is; `ConsignmentUnknown` or `ConsignmentClosed`, if it is not open."""
+    """The open consignment with this stored row. Raises `ConsignmentUnknown` or `ConsignmentClosed` if it is not open."""
     text = uuid_text(consignment_id)
     row = check_usable(None if value is None else decode_consignment(value), text, caller)
     if row.state is not ConsignmentState.OPEN:

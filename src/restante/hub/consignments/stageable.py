@@ -1,4 +1,4 @@
-"""The messages that a parcel of a consignment must not have."""
+"""The check for messages that cannot be staged for a consignment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from restante.model.sources.source import refuse_positions
 
 
 def check_stageable(columns: MessageColumns, now: int) -> None:
-    """Refuse positions of a source, delayed messages and actions."""
+    """Refuse source positions, delayed messages and actions."""
     refuse_positions(columns)
     if are_delayed(columns, now):
         raise refuse_combined("a consignment")

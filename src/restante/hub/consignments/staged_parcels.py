@@ -1,6 +1,6 @@
-"""The memory of consignments, as the store has them: what is staged in each open one, and the rounds that are at home here.
+"""The memory of consignments, as stored: what is staged in each open one, and the unfinished rounds that have their home here.
 
-Only the committer's thread changes it. Others look, and find out when they commit whether it is still so.
+Only the committer's thread changes it. Other threads read it, and their commits check that it has not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PAGE = 1_000
 
 
 class StagedTotal(NamedTuple):
-    """Counts of what one attempt, one consignment, or all of them have staged."""
+    """Counts of what an attempt, a consignment, or all consignments have staged."""
 
     parcels: int = 0
     messages: int = 0
@@ -48,14 +48,14 @@ NOTHING_STAGED = StagedTotal()
 
 @dataclass(slots=True)
 class OpenConsignment:
-    """One open consignment. A thread that commits it holds `committing`, so that two do not prepare the same."""
+    """One open consignment. A thread that commits it holds `committing`, so that only one prepares it at a time."""
 
     row: ConsignmentRow
     active_at: int
     attempts: dict[Attempt, StagedTotal] = field(default_factory=dict)
     staged: StagedTotal = NOTHING_STAGED
     reserved: int = 0
-    """Bytes that are being stored."""
+    """The bytes of parcels that are being stored."""
     committing: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, parcel: StagedParcel, row: ParcelRow) -> None:
@@ -67,7 +67,7 @@ class OpenConsignment:
 
 @dataclass(slots=True)
 class Reservation:
-    """Room for bytes that are being stored."""
+    """Room for a parcel that is being stored."""
 
     length: int
 
@@ -79,11 +79,11 @@ class StagingRoom:
         self.open: dict[bytes, OpenConsignment] = {}
         self._lock = threading.Lock()
         self.due = 0
-        """Before this time no consignment is so old that something is to be done about it."""
+        """The time before which no consignment needs attention."""
         self.committed = 0
         self.accepted = 0
         self.duplicates = 0
-        """Consignments committed since the hub was opened, and their messages."""
+        """Duplicates in consignments committed since the hub was opened; the two counts above are of the same time."""
 
     @property
     def length(self) -> int:
@@ -95,7 +95,7 @@ class StagingRoom:
 
     @contextmanager
     def reserved(self, settings: Settings, consignment: OpenConsignment, length: int) -> Iterator[Reservation]:
-        """Room for so many bytes while they are being stored; `StorageFull`, if the settings do not allow them."""
+        """Reserve room for a parcel while it is being stored. Raises `StorageFull` if the settings do not allow it."""
         with self._lock:
             under_way = sum([other.reserved for other in tuple(self.open.values())])
             own = consignment.staged.length + consignment.reserved + length
@@ -108,10 +108,10 @@ class StagingRoom:
         finally:
             with self._lock:
                 consignment.reserved -= reservation.length
-                reservation.length = 0  # Who was interrupted may be stored all the same.
+                reservation.length = 0  # So that `add` subtracts nothing if an interrupted parcel is stored after all.
 
     def add(self, consignment: OpenConsignment, parcel: StagedParcel, row: ParcelRow, reservation: Reservation) -> None:
-        """A parcel was stored, where there was room reserved for it."""
+        """Note that a parcel was stored in its reserved room."""
         with self._lock:
             consignment.add(parcel, row)
             consignment.reserved -= reservation.length
@@ -119,7 +119,7 @@ class StagingRoom:
 
 
 class StagedSoFar(Note):
-    """The consignments that a commit stages something for."""
+    """The consignments for which the current commit stages parcels."""
 
     def __init__(self) -> None:
         self.consignments: set[bytes] = set()
@@ -129,7 +129,7 @@ class StagedSoFar(Note):
 
 
 def is_staged_before(draft: RequestDraft, consignment_id: bytes) -> bool:
-    """Whether this commit has staged something already, of which memory does not know yet."""
+    """Whether an earlier draft of this commit stages a parcel for the consignment, which memory does not know yet."""
     return any(consignment_id in note.consignments for note in draft.noted(StagedSoFar))
 
 
@@ -161,7 +161,7 @@ def load_room(store: StoreReader, owned: range) -> StagingRoom:
 
 
 def staged_parcels(store: StoreReader, partition: int, prefix: bytes) -> Iterator[tuple[StagedParcel, ParcelRow]]:
-    """The parcels whose keys begin so, in order: those of a consignment, or of an attempt."""
+    """The parcels whose keys have this prefix, in order: those of a consignment or of an attempt."""
     start, end = prefix, after_prefix(prefix)
     while page := store.scan(partition, Space.CONSIGNMENT_PARCEL, start=start, end=end, limit=_PAGE):
         for key, value in page:
@@ -171,12 +171,12 @@ def staged_parcels(store: StoreReader, partition: int, prefix: bytes) -> Iterato
 
 @dataclass(slots=True)
 class OpenRounds:
-    """The rounds at home here that have not come to their end, as committed."""
+    """The unfinished rounds that have their home here, as committed."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
     rows: dict[bytes, RoundRow] = field(default_factory=dict)
     under_way: set[bytes] = field(default_factory=set)
-    """The rounds that somebody in this hub is carrying out."""
+    """The consignments whose rounds a thread of this hub is carrying out."""
 
     def enter(self, consignment: bytes, row: RoundRow) -> None:
         if row.phase is RoundPhase.PREPARING or row.missing:

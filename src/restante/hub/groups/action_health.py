@@ -1,4 +1,4 @@
-"""The health of the actions of a group: how long they wait and take, how many fail, become poison, and pile up."""
+"""The health of a group's actions: how long they wait and take, and how many fail, become poison, or pile up."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from restante.model.columns.arrow import numbers_of
 from restante.model.health.bounds import RateWindow, Reading, mean
 
 _OLD = 60_000_000
-"""Microseconds: what has waited so long is backlog."""
+"""The waiting time, in microseconds, from which actions count as backlog."""
 _COUNTED_MAX = 1_000
 _COLUMNS = ("sequence_number", "at", "recipient", "origin", "properties")
 
 
 class ActionHealth:
-    """Measures of the actions of each group within the last minute."""
+    """Measures the actions of each group over the last minute."""
 
     def __init__(self, core: Core, clock: Callable[[], float] = monotonic) -> None:
         self._core = core
@@ -33,7 +33,7 @@ class ActionHealth:
         self._windows: dict[str, RateWindow] = {}
 
     def readings(self, known: KnownGroup) -> Iterator[Reading]:
-        """The readings of groups; there is none of a group without actions."""
+        """The readings of a group; none if it has no actions."""
         if not known.row.actions:
             return
         totals = self._totals(known)
@@ -57,7 +57,7 @@ class ActionHealth:
         return totals
 
     def _backlog(self, known: KnownGroup) -> int:
-        """Actions that have waited for a minute, as far as the first pages tell; more than the bounds is not counted."""
+        """How many actions have waited for a minute, counted in the first page of each partition, up to a bound."""
         count = 0
         for partition in self._core.owned:
             row = known.positions[partition]

@@ -1,8 +1,8 @@
-"""Pages for a member of a group with actions: actions that wait, of its own group's names or of nobody's.
+"""Pages for a member of a group with actions: waiting actions whose names belong to its group, or to no group.
 
-Left out is what is settled now, and what belongs to another group. Each row says whose its name is (`owner`), and how
-often it was tried before, and how many workers died of it, as far as the hub knows (`attempts`, `deaths`): what a worker
-was told when it joined may be old.
+Settled actions and those of other groups are left out. Each row says whether the name belongs to the group (`owner`), and
+how often the action was tried and how many workers died of it, as far as the hub knows (`attempts`, `deaths`), because a
+worker's own knowledge may be out of date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWNER_TEXTS = string_array(OWNERS)
 
 
 def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
-    """The actions of a page that this group is to do, or to say of that nobody does them."""
+    """The actions of a page that this group must do, or must report as unknown because no group has declared them."""
     rows, owners, actions = waiting_rows(core, group, partition, table)
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)
@@ -41,7 +41,7 @@ def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Ta
 def waiting_rows(
     core: Core, group: str, partition: int, table: pa.Table
 ) -> tuple[list[int], list[int], list[HandedAction]]:
-    """The rows that wait and are not another group's; of each whose its name is, and the action."""
+    """The waiting rows that do not belong to another group, with the owner (an index into `OWNERS`) and the action of each."""
     numbers: list[int] = numbers_of(table["sequence_number"]).tolist()
     names = [_name(properties) for properties in table["properties"].to_pylist()]
     recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
@@ -74,7 +74,7 @@ def _attempts(memory: ActionMemory, partition: int, number: int) -> int:
 
 
 def _deaths(core: Core, partition: int, actions: Sequence[HandedAction]) -> list[int]:
-    """How many workers died of each. Those from before the hub was opened are read from their rows."""
+    """How many workers died of each action. For actions from before the hub was opened, the rows are read."""
     memory = core.memory(ActionMemory)
     last = memory.opened.get(partition, 0)
     older = {

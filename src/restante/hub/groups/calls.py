@@ -1,4 +1,4 @@
-"""The calls about groups, carried out."""
+"""The functions and procedures that carry out the calls about groups."""
 
 from __future__ import annotations
 

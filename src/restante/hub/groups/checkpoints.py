@@ -1,4 +1,4 @@
-"""Checkpoints, and positions that an operator resets. Each is one small row in its partition; many share a commit."""
+"""Checkpoints, and resets of positions by an operator. Each writes one small row in its partition; many share a commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def checkpointing(core: Core, call: WriteCheckpoint, _: Grant) -> Procedure[Chec
 
 
 def checkpoint_request(core: Core, call: WriteCheckpoint) -> Planned[Checkpointed]:
-    """A checkpoint to be submitted."""
+    """A checkpoint request, to be submitted."""
     name = check_group(call.group)
     check_partition(core, call.partition)
     check_number("position", call.position)
@@ -72,7 +72,7 @@ def plan_checkpoint(core: Core, name: str, call: WriteCheckpoint, draft: Request
 
 
 def _is_release(core: Core, draft: RequestDraft, name: str, partition: int, release: bool | None) -> bool:  # noqa: FBT001
-    """Whether the partition goes on. A checkpoint from before its holder was told releases nothing."""
+    """Whether a checkpoint releases its partition. One from before its holder was told to give it up releases nothing."""
     if release is False:
         return False
     if (name, partition) in core.memory(GroupMemory).told:
@@ -82,12 +82,12 @@ def _is_release(core: Core, draft: RequestDraft, name: str, partition: int, rele
 
 
 def asks_home(core: Core, release: bool | None) -> bool:  # noqa: FBT001
-    """Whether a checkpoint may be a release, which the home of groups decides, elsewhere."""
+    """Whether a checkpoint may be a release that the home of groups, in another shard, must decide."""
     return core.shard is not None and release is not False
 
 
 def tell_home(core: Core, name: str, partition: int, said: UntoldPosition) -> None:
-    """After a commit in a shard. If home is silent, it is told later."""
+    """Tell the home of groups about a position, after its commit in a shard. If home does not answer, it is told later."""
     run(core, _telling_of(core, name, partition, said))
 
 
@@ -97,13 +97,13 @@ def _telling_of(core: Core, name: str, partition: int, said: UntoldPosition) -> 
 
 
 def telling_home(core: Core) -> Procedure[int]:
-    """All that home has not heard; gives how much there was to tell. What was said of a partition meanwhile is still to be told."""
+    """Tell home all positions that it has not heard of; return how many. A newer position of a partition stays to be told."""
     untold, told = core.memory(GroupMemory).untold, 0
     for (name, partition), said in tuple(untold.items()):
         try:
             yield from _telling_one(core, name, partition, said)
         except GroupUnknown:
-            pass  # It was deleted.
+            pass  # The group was deleted.
         except Unavailable:
             core.memory(GroupMemory).wake.set()
             continue
@@ -122,7 +122,7 @@ def _telling_one(core: Core, name: str, partition: int, said: UntoldPosition) ->
 
 
 def noting_position(core: Core, call: NotePosition, _: Grant) -> Procedure[None]:
-    """At the home of groups: a shard has written a position. If it is a release, the partition goes on."""
+    """At the home of groups: note a position that a shard has written. If it is a release, the partition is given on."""
     core.require_owned(GROUPS_HOME)
     yield from knowing_holders(core)
     core.commit(partial(_plan_note, core, call))
@@ -134,7 +134,7 @@ def _plan_note(core: Core, call: NotePosition, draft: RequestDraft) -> None:
     group_so_far(core, draft, name)
     known, membership = position_so_far(core, draft, name, partition), membership_so_far(core, draft, name)
     if row.generation < known.generation or row.made_at != group_so_far(core, draft, name).made_at:
-        return  # The partition has gone on since.
+        return  # The partition was given on since, or the group was made again.
     remember_position(core, draft, name, partition, row)
     if row.generation > known.generation:
         draft.applies.append(partial(_forget_told, core, name, partition))
@@ -153,7 +153,7 @@ def resetting(core: Core, call: ResetPosition, _: Grant) -> Procedure[Checkpoint
 
 
 def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:
-    """The function that tells the new position when the commit is planned. A time is looked up before."""
+    """A function that gives the new position when the commit is planned. For a time, the position is looked up before."""
     if isinstance(call.to, datetime):
         position = position_at(core, call.partition, call.to)
         return lambda _: position
@@ -191,14 +191,14 @@ def _answer(partition: int, row: PositionRow) -> Checkpointed:
 
 
 def _forget_told(core: Core, name: str, partition: int) -> None:
-    """Under its new generation the holder is told once more, if it is still to give the partition up."""
+    """Forget that the holder was told. It is told again under the new generation if it must still give up the partition."""
     memory = core.memory(GroupMemory)
     with memory.lock:
         memory.told.pop((name, partition), None)
 
 
 def position_at(core: Core, partition: int, time: datetime) -> int:
-    """The number before the first change that happened at a time or later. Numbers and times ascend together."""
+    """The number before the first change at a time or later, found by bisection: numbers and times ascend together."""
     if time.tzinfo is None:
         raise InvalidRequest("A time must say its zone.", parameter="to")
     wanted = (time - _EPOCH) // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""Groups made, changed, paused, resumed and deleted."""
+"""Defining, changing, pausing, resuming and deleting groups."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _plan_define(core: Core, wish: GroupWish, draft: RequestDraft, *, change: bo
 
 
 def _begin(core: Core, draft: RequestDraft, row: GroupRow) -> None:
-    """A new group, at the start or the end of each partition as of now. Where shards have these, each begins when it hears."""
+    """Begin a new group, at the start or the end of each partition. With several shards, each begins it when it learns of it."""
     enter_group(core, draft, row)
     for partition in range(core.deed.partition_count) if core.shard is None else ():
         begin_partition(core, draft, partition, row)
@@ -86,7 +86,7 @@ def deleting(core: Core, call: DeleteGroup, _: Grant) -> Procedure[None]:
 
 
 def _plan_delete(core: Core, name: str, draft: RequestDraft) -> int:
-    """Gives a version that is higher than those of the group."""
+    """Delete a group; return a version that is higher than all of its versions."""
     row, membership = group_so_far(core, draft, name), membership_so_far(core, draft, name)
     put_moved(core, draft, name, without(membership, [member.member_id for member in membership.members]))
     for partition in range(core.deed.partition_count) if core.shard is None else (GROUPS_HOME,):

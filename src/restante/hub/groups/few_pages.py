@@ -1,7 +1,7 @@
-"""The short way to the next pages of a group with actions: from memory, as values, without a read of the feed or the store.
+"""The short way to the next pages of a group with actions: from memory, as values, without reading the feed or the store.
 
-It is the way of a worker that keeps up. It is left to `look_next` when memory does not reach back far enough, or when there
-is much: then columns are the cheaper form. What it hands out is what `look_next` would.
+It serves workers that keep up. `look_next` takes over if memory does not reach back far enough, or there are many actions,
+for which columns are cheaper. Both hand out the same actions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _properties_decoder = json_decoder(dict[str, str])
 
 
 def look_few(core: Core, call: ReadNext) -> NextAnswer | None:
-    """The pages that there are now, each with few actions or none; None: they have to be read."""
+    """The current pages, each with few actions or none; None if they must be read from the feed."""
     if core.closing.is_set():
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
@@ -53,13 +53,13 @@ _Found = tuple[ReadAfter, list[RecentAction]]
 
 
 def _is_for(known: KnownGroup, owners: Mapping[str, str], action: RecentAction) -> bool:
-    """Whether an action is this group's to do, or to say of that nobody does it."""
+    """Whether this group must do an action, or must report it as unknown because no group has declared it."""
     origins = known.row.filter.origins
     return owners.get(action.name) in (None, known.row.name) and (not origins or action.letter.origin in origins)
 
 
 def _found(core: Core, known: KnownGroup, owners: Mapping[str, str], call: ReadNext) -> list[_Found] | None:
-    """For each partition with something new, up to where it was looked at, and the actions there."""
+    """For each partition with new changes, the new position and the actions before it; None if they must be read."""
     memory, recent = core.memory(GroupMemory), core.memory(ActionMemory).recent
     starts = starts_of(known, member_id_of(call.member_id), call.after)
     told = memory.told_in(call.group)
@@ -125,7 +125,7 @@ def _row(memory: ActionMemory, partition: int, own: RecentAction, *, is_own: boo
 
 
 def _begun(page: FewPage, *, names_doubtful: bool) -> list[Running]:
-    """The actions that a member begins at once, as far as the hub can tell, and without naming them first."""
+    """The actions that a member will probably begin at once, without naming them first."""
     return [
         Running(partition=page.partition, sequence_number=own.sequence_number)
         for own in page.changes

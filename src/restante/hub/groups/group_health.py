@@ -1,4 +1,4 @@
-"""The health of groups: for how long the oldest change waits that a group has not read, and the last check of each."""
+"""The health of groups: the age of the oldest change that a group has not read, and its last health check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from restante.model.health.tree import HealthLeaf
 from restante.model.mailboxes.answers import moment
 
 LATE_SECONDS = 60.0
-"""A check that no worker dropped within this time has failed. Two leases and a hand-over are shorter."""
+"""A check that no worker has dropped within this time has failed. It is longer than two leases and a hand-over."""
 _SECOND = 1_000_000
 
 
@@ -29,7 +29,7 @@ class GroupCheck:
     partition: int
     sent_at: int
     took: float | None = None
-    """Seconds until it was dropped; None: it was not yet."""
+    """Seconds until a worker dropped it; None if none has yet."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class GroupChecks:
     checks: dict[str, GroupCheck] = field(default_factory=dict)
 
     def problem(self, group: str, now: int) -> str | None:
-        """The problem with a group, by its last check."""
+        """The problem of a group according to its last check; None if there is none."""
         check = self.checks.get(group)
         if check is None or check.took is not None or now - check.sent_at < LATE_SECONDS * _SECOND:
             return None
@@ -60,7 +60,7 @@ def _leaves(core: Core, actions: ActionHealth) -> Iterator[HealthLeaf]:
 
 
 def _readings(core: Core, known: KnownGroup) -> Iterator[Reading]:
-    """A group without members is measured only if it has actions; one that is paused, only for what it holds."""
+    """The readings of a group. Without members it has some only if it has actions; paused, only of the feed it holds back."""
     row = known.row
     if not (row.actions or (known.has_members and not row.paused)):
         return

@@ -1,8 +1,7 @@
-"""The rows of groups in a commit: read as of now in a draft, and written, with what memory makes of them after it.
+"""The rows of groups in a commit: reading them as a draft sees them, and writing them with the updates of memory.
 
-A group's definition and its members lie in the home of all groups, the first partition. Generation, position and holder lie
-in each partition itself. Where shards have the other partitions, home decides who is to have them, and has the shards carry
-it out.
+The definition and the members of a group are in the home of all groups, the first partition. Generation, position and holder
+are in each partition. With several shards, home decides who holds each partition, and the shards carry it out.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ class LostMember(NamedTuple):
 
 @dataclass(slots=True)
 class GroupsSoFar(Note):
-    """Groups as a commit changes them, as far as it is planned. None: deleted."""
+    """The groups as changed by the commit so far. A row of None means deleted."""
 
     rows: dict[str, GroupRow | None] = field(default_factory=dict)
     memberships: dict[str, Membership] = field(default_factory=dict)
     positions: dict[tuple[str, int], PositionRow] = field(default_factory=dict)
     lost: dict[bytes, LostMember] = field(default_factory=dict)
-    """Members that did not leave, and are there no more."""
+    """Members that are gone without having left."""
     heard: set[int] = field(default_factory=set)
-    """Partitions of which a home that was just opened has heard who has them. Several who ask may hear in one commit."""
+    """Partitions whose holders a newly opened home has learned in this commit. Several procedures may learn in one commit."""
     moving: set[tuple[str, int]] = field(default_factory=set)
-    """Partitions of groups, by name, that shards are to move once this is stored."""
+    """Pairs of (group, partition) that shards must move once the commit is stored."""
 
     def take_over(self, later: Self) -> None:
         self.rows.update(later.rows)
@@ -58,7 +57,7 @@ class GroupsSoFar(Note):
 
 
 def group_bell(name: str) -> int:
-    """The hash by which the bell knows a group."""
+    """The hash under which the bell lists waiters for a group."""
     return fnv1a_64(b"group\x00" + name.encode())
 
 
@@ -90,7 +89,7 @@ def group_so_far(core: Core, draft: RequestDraft, name: str) -> GroupRow:
 
 
 def rows_so_far(core: Core, draft: RequestDraft) -> list[GroupRow]:
-    """All groups."""
+    """The rows of all groups as the draft sees them."""
     found: dict[str, GroupRow | None] = {}
     for note in draft.noted(GroupsSoFar):
         found = {**note.rows, **found}
@@ -114,14 +113,14 @@ def position_so_far(core: Core, draft: RequestDraft, name: str, partition: int) 
 
 
 def put_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
-    """A group that is known is this from now on."""
+    """Store a new row of a known group."""
     row = msgspec.structs.replace(row, version=new_version(core, draft, row))
     draft.put(GROUPS_HOME, Space.GROUP, group_key(row.name), encode_group(row))
     set_group(core, draft, row)
 
 
 def new_version(core: Core, draft: RequestDraft, row: GroupRow) -> int:
-    """For what is stored of a group with this commit, be it that it is deleted."""
+    """The version for the state of a group in this commit, which may be its deletion."""
     home = core.memory(HomeMemory)
     version = next_version(row, home.newest, core.clock())
     draft.applies.append(partial(home.note_version, version))
@@ -129,7 +128,7 @@ def new_version(core: Core, draft: RequestDraft, row: GroupRow) -> int:
 
 
 def set_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
-    """Remember a group as it is now."""
+    """Update a group in memory after the commit."""
     draft.note(GroupsSoFar).rows[row.name] = row
     draft.applies.append(partial(_set_row, core, row))
     ring_group(draft, row.name)
@@ -141,18 +140,18 @@ def put_position(core: Core, draft: RequestDraft, name: str, partition: int, row
 
 
 def remember_position(core: Core, draft: RequestDraft, name: str, partition: int, row: PositionRow) -> None:
-    """Remember a position that is stored, here or in the shard that has the partition."""
+    """Update a position in memory after the commit. It is stored here, or in the shard that has the partition."""
     draft.note(GroupsSoFar).positions[name, partition] = row
     draft.applies.append(partial(_set_position, core, name, partition, row))
 
 
 def ring_group(draft: RequestDraft, name: str) -> None:
-    """Let those who wait at the group look again."""
+    """Wake the callers that wait for the group."""
     draft.concerns.append(np.array([group_bell(name)], np.uint64))
 
 
 def put_moved(core: Core, draft: RequestDraft, name: str, moved: Moved) -> None:
-    """Members that came and went, and partitions that were given or became free."""
+    """Store the members that came and went, and the partitions that were given or freed."""
     before, after = membership_so_far(core, draft, name), moved.membership
     _put_members(core, draft, name, before, after)
     loose = [
@@ -170,7 +169,7 @@ def put_moved(core: Core, draft: RequestDraft, name: str, moved: Moved) -> None:
 
 
 def _put_givings(core: Core, draft: RequestDraft, name: str, loose: Sequence[int], moved: Moved) -> None:
-    """In a hub that has all partitions."""
+    """Store the positions of freed and given partitions, in a hub that has all partitions."""
     for partition in loose:
         put_position(core, draft, name, partition, freed(position_so_far(core, draft, name, partition)))
     for partition, member_id in moved.givings:
@@ -181,7 +180,7 @@ def _put_givings(core: Core, draft: RequestDraft, name: str, loose: Sequence[int
 def have_moved(
     core: Core, draft: RequestDraft, name: str, before: Membership, holders: Mapping[int, bytes], after: Membership
 ) -> None:
-    """At the home of groups: the shards are to carry this out; `holders` are the new ones."""
+    """At the home of groups: have the shards give these partitions to their new `holders`."""
     lost = {own: one for note in draft.noted(GroupsSoFar) for own, one in note.lost.items()}
     due = {
         partition: _due(
@@ -224,7 +223,7 @@ def _put_members(core: Core, draft: RequestDraft, name: str, before: Membership,
 
 
 def set_membership(core: Core, draft: RequestDraft, name: str, membership: Membership) -> None:
-    """Remember who has what, as shards said."""
+    """Update the holders in memory, as reported by shards."""
     draft.note(GroupsSoFar).memberships[name] = membership
     draft.applies.append(partial(_set_membership, core, name, Moved(membership, ()), []))
 

@@ -1,4 +1,4 @@
-"""Where groups begin and end, on a draft, and where the next pages of a member begin."""
+"""Beginning and ending groups and their positions on a draft, and the starts of a member's next pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from restante.model.storage.changes import Space
 
 
 def enter_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
-    """A group that was not known is from now on."""
+    """Add a group to memory after the commit."""
     note, membership = draft.note(GroupsSoFar), membership_of((), (NOBODY,) * core.deed.partition_count)
     note.rows[row.name] = row
     note.memberships[row.name] = membership
@@ -37,7 +37,7 @@ def _enter(core: Core, row: GroupRow, membership: Membership) -> None:
 
 
 def leave_group(core: Core, draft: RequestDraft, name: str) -> None:
-    """A group is known no more."""
+    """Remove a group from memory after the commit."""
     draft.note(GroupsSoFar).rows[name] = None
     draft.applies.append(partial(_leave, core, name))
     ring_group(draft, name)
@@ -51,13 +51,13 @@ def _leave(core: Core, name: str) -> None:
 
 
 def last_version(draft: RequestDraft, partition: int, name: str) -> int:
-    """The version of a group that a partition has heard of last, be it that it was deleted; -1: of none."""
+    """The last version of a group, or of its deletion, that a partition has learned; -1 if none."""
     value = draft.get(partition, Space.GROUP_COPY, group_key(name))
     return -1 if value is None else decode_copy(value).version
 
 
 def begin_partition(core: Core, draft: RequestDraft, partition: int, row: GroupRow) -> None:
-    """The position of a group in a partition, unless it is there already."""
+    """Store the first position of a group in a partition, unless it has one already."""
     stored = draft.get(partition, Space.GROUP_POSITION, group_key(row.name))
     before = None if stored is None else decode_position(stored)
     if before is not None and is_of(before, row.made_at):
@@ -69,7 +69,7 @@ def begin_partition(core: Core, draft: RequestDraft, partition: int, row: GroupR
 
 
 def end_partition(core: Core, draft: RequestDraft, partition: int, name: str) -> None:
-    """End a position in a partition; that its generations are used up is what stays of it."""
+    """End a group's position in a partition. If it had generations, its row stays, so that they are not used again."""
     stored = draft.get(partition, Space.GROUP_POSITION, group_key(name))
     row = PositionRow() if stored is None else decode_position(stored)
     put_position(core, draft, name, partition, ended(row))
@@ -78,7 +78,10 @@ def end_partition(core: Core, draft: RequestDraft, partition: int, name: str) ->
 
 
 def starts_of(known: KnownGroup, member_id: bytes, after: Sequence[ReadAfter]) -> list[int]:
-    """The starts of each partition. All must be the member's under their generations; nothing up to a checkpoint is handed out."""
+    """Where the pages of each partition start: never before its checkpoint.
+
+    Raises `GenerationStale` unless the member holds all the partitions under these generations.
+    """
     rows = [known.positions[each.partition] for each in after]
     stale = [
         {"partition": each.partition, "generation": row.generation}

@@ -1,7 +1,7 @@
-"""The home of groups, where shards have the other partitions: it tells them what groups are, asks who has what, has it moved.
+"""The home of groups, with several shards: it tells the shards about groups, asks who holds what, and has partitions moved.
 
-Whatever is not answered is asked again, until it is. Nothing rests on the order in which answers come: a definition has a
-version, and a partition is moved only from the generation that home knows.
+Every call is repeated until it is answered. Nothing depends on the order of answers: definitions have versions, and a
+partition is moved only from the generation that home knows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from restante.model.shards.ranges import by_shard
 
 _RETRY_SECONDS = 0.25
 _TURNS_MAX = 3
-"""How often a partition is moved whose generation was not the one that home knew; then the thread goes on."""
+"""How often a move is tried if home knew another generation than the shard; after that the thread tries again."""
 
 
 def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[int, ...]]:
@@ -48,7 +48,7 @@ def _shards(core: Core, partitions: Sequence[int] | None = None) -> list[tuple[i
 
 
 def telling_all(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[None]:
-    """After a commit about groups: answered when all shards know. Who is silent is told later, and the caller tries again."""
+    """Tell all shards, after a commit about groups. If one does not answer, it is told later, and the caller must repeat."""
     if core.shard is None:
         return
     if (yield from telling(core, names, deleted)):
@@ -57,7 +57,7 @@ def telling_all(core: Core, names: Sequence[str], deleted: tuple[tuple[str, int]
 
 
 def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int], ...] = ()) -> Procedure[bool]:
-    """Tell of all groups to the shards that may have missed something. Gives whether one was silent."""
+    """Tell shards about these groups, or about all groups if they may have missed something; return whether one was silent."""
     home, known, silent = core.memory(HomeMemory), core.memory(GroupMemory).groups, False
     for partitions in _shards(core):
         missed = home.missed(partitions)
@@ -76,10 +76,10 @@ def telling(core: Core, names: Sequence[str] = (), deleted: tuple[tuple[str, int
 
 
 def _all_groups(core: Core) -> tuple[int, tuple[GroupRow, ...]]:
-    """All groups, and the version as of which there are no others, as of one moment between two commits: a later group has a higher one.
+    """All groups, and a version below that of any later group. Call it between commits.
 
-    Otherwise a group whose commit was under way would be left out, and be older than the word that there is no such group.
-    The version goes by what is stored, and not by a clock: that of another home may be an hour behind.
+    During a commit, its group would be left out here although its version is lower than the one returned, and shards would
+    take it for deleted. The version is derived from stored ones, because clocks of different homes may differ.
     """
     version = whole_version(core.memory(HomeMemory).newest)
     return version, tuple(own.row for own in core.memory(GroupMemory).groups.values())
@@ -89,7 +89,7 @@ def _all_groups(core: Core) -> tuple[int, tuple[GroupRow, ...]]:
 
 
 def knowing_holders(core: Core) -> Procedure[None]:
-    """Before something is decided that depends on it."""
+    """Make sure that all holders are known, before a decision that depends on them."""
     if core.memory(HomeMemory).unknown:
         yield from telling(core)
         yield from asking(core)
@@ -97,7 +97,7 @@ def knowing_holders(core: Core) -> Procedure[None]:
 
 
 def asking(core: Core) -> Procedure[None]:
-    """Ask each shard who has which partition."""
+    """Ask each shard who holds its partitions."""
     names = _asked_about(core)
     for partitions in _shards(core) if names else ():
         try:
@@ -110,7 +110,7 @@ def asking(core: Core) -> Procedure[None]:
 
 
 def _asked_about(core: Core) -> tuple[str, ...]:
-    """Groups of which somebody may have something."""
+    """The groups whose partitions may have holders."""
     known, unknown = core.memory(GroupMemory).groups, core.memory(HomeMemory).unknown
     return tuple(name for name, own in tuple(known.items()) if unknown or own.has_members)
 
@@ -133,7 +133,7 @@ def plan_heard(
 
 
 def _remember(core: Core, draft: RequestDraft, placed: PlacedPosition) -> None:
-    """A row as a shard has it, unless it is older than what is known, or of a group of the same name before this one."""
+    """Remember a shard's row, unless it is older than the known one, or of an earlier group of the same name."""
     row = row_so_far(core, draft, placed.name)
     if row is None or row.made_at != placed.row.made_at:
         return
@@ -146,7 +146,7 @@ def _remember(core: Core, draft: RequestDraft, placed: PlacedPosition) -> None:
 
 
 def _settle(core: Core, draft: RequestDraft, name: str) -> None:
-    """All is known of who has what: from now on home decides. What nobody has is given."""
+    """Begin to decide about a group, now that all holders are known, and give away the partitions without a holder."""
     if row_so_far(core, draft, name) is None:
         return
     rows = [position_so_far(core, draft, name, own) for own in range(core.deed.partition_count)]
@@ -162,10 +162,10 @@ def _plan_agree(core: Core, names: Sequence[str], draft: RequestDraft) -> None:
 
 
 def _agree(core: Core, draft: RequestDraft, name: str) -> None:
-    """Move once more what a shard has otherwise than home decided: it heard of a home before this one.
+    """Move partitions again whose holders differ from home's decision, because a shard obeyed an earlier home.
 
-    What is to be moved anyway is left out, be it by a decision in the same commit: moved twice, a partition would be another one
-    than its member was told.
+    Partitions that are to be moved anyway, also by this very commit, are left out: a second move would make a new generation,
+    of which the member was not told.
     """
     membership, due = membership_so_far(core, draft, name), set(core.memory(HomeMemory).due_in(name))
     due.update(partition for note in draft.noted(GroupsSoFar) for group, partition in note.moving if group == name)
@@ -182,7 +182,7 @@ def _agree(core: Core, draft: RequestDraft, name: str) -> None:
 
 
 def carrying_moves(core: Core, name: str) -> Procedure[None]:
-    """Have done what was decided, as far as it can be now; the thread goes on with the rest."""
+    """Have the decided moves carried out as far as possible now; the thread goes on with the rest."""
     if core.shard is not None:
         yield from moving(core, name)
         if core.memory(HomeMemory).due:
@@ -208,7 +208,7 @@ def moving(core: Core, name: str) -> Procedure[None]:
 
 
 def _moves_due(core: Core, name: str) -> tuple[int, dict[int, PartitionMove]]:
-    """When the group was made, and its moves that are due with the generations that they go from, as of one moment between two commits."""
+    """When the group was made, and its due moves with the generations they start from. Call it between commits."""
     memory = core.memory(GroupMemory)
     known, now = memory.groups.get(name), memory.monotonic()
     if known is None:
@@ -234,7 +234,7 @@ def _plan_moved(core: Core, rows: Sequence[PlacedPosition], draft: RequestDraft)
 
 
 def home_patience(core: Core) -> float | None:
-    """How long until there is something to ask; None: until something happens."""
+    """How long until home must ask something; None if only an event can make it necessary."""
     memory, home = core.memory(GroupMemory), core.memory(HomeMemory)
     if memory.untold or home.due or home.unknown or home.unlearned:
         return _RETRY_SECONDS
@@ -244,7 +244,7 @@ def home_patience(core: Core) -> float | None:
 
 
 def keeping_home(core: Core) -> Procedure[int]:
-    """Ask what is to be asked; gives how many groups had something to be moved."""
+    """Do home's pending work; return how many groups had partitions to be moved."""
     if core.memory(HomeMemory).unlearned:
         yield from telling(core)
     yield from asking(core)

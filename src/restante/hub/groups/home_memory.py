@@ -1,4 +1,4 @@
-"""The memory of the home of groups: what it has the other shards do. A hub that has all partitions has nothing of this."""
+"""The memory of the home of groups: the moves that other shards must carry out. With a single shard it is empty."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from restante.ports.store import StoreReader
 
 @dataclass(frozen=True, slots=True)
 class DueMove:
-    """A partition is to be given to somebody, or to nobody, by the shard that has it."""
+    """A decision that the shard of a partition must give it to a member, or to nobody."""
 
     member: GroupMember | None
     generation: int
-    """The generation of the partition when this was decided."""
+    """The generation of the partition at the time of the decision."""
     lost: str = ""
-    """The name of the member that had it, if that one did not leave."""
+    """The name of its previous holder, if that member is gone without having left."""
     running: tuple[int, ...] = ()
-    """The work that the member said last that it does."""
+    """The last reported work of that member."""
     said_at: float = 0.0
 
     def after(self, earlier: DueMove | None) -> DueMove:
-        """This move in the place of an earlier one that was not carried out: members that were lost before are not forgotten."""
+        """This move as the successor of one that was not carried out, whose lost member must not be forgotten."""
         if earlier is None or self.lost or not earlier.lost:
             return self
         return replace(self, lost=earlier.lost, running=earlier.running, said_at=earlier.said_at)
 
     def is_done(self, row: PositionRow) -> bool:
-        """Whether the shard whose position this is has carried the move out."""
+        """Whether the shard with this position has carried out the move."""
         if self.member is None:
             return row.holder == NOBODY
         return row.holder == self.member.member_id and row.generation > self.generation
@@ -46,16 +46,16 @@ class DueMove:
 
 @dataclass(slots=True)
 class HomeMemory:
-    """The moves that the home of groups has other shards do. Only the committer's thread changes `due` and `unknown`."""
+    """The pending work of the home of groups. Only the committer's thread changes `due` and `unknown`."""
 
     due: dict[tuple[str, int], DueMove] = field(default_factory=dict)
-    """By group and partition."""
+    """The due moves, by group and partition."""
     unknown: set[int] = field(default_factory=set)
-    """Partitions of which it is not known since the hub was opened who has them."""
+    """Partitions whose holders have not been learned since the hub was opened."""
     unlearned: dict[int, int] = field(default_factory=dict)
-    """Partitions whose shards may not know all groups as they are; the number says since which failure."""
+    """Partitions whose shards may have outdated groups, with the number of the failure that caused it."""
     newest: int = 0
-    """The highest version that a group has had, be it that it was deleted. Clocks of other homes may have been ahead."""
+    """The highest version of any group, even deleted ones. Clocks of other homes may have been ahead of ours."""
     _failures: Iterator[int] = field(default_factory=count)
 
     def note_version(self, version: int) -> None:
@@ -69,16 +69,16 @@ class HomeMemory:
         return {own: self.unlearned[own] for own in partitions if own in self.unlearned}
 
     def caught_up(self, missed: Mapping[int, int]) -> None:
-        """They have heard of all groups, since these failures; what failed meanwhile is still to be told."""
+        """Note that shards have learned all groups since these failures. Partitions with newer failures stay unlearned."""
         for partition, failure in missed.items():
             if self.unlearned.get(partition) == failure:
                 del self.unlearned[partition]
 
     def settle(self, group: str, partition: int, row: PositionRow) -> None:
-        """A shard has this position now: a move that it has carried out is due no more.
+        """Drop a move that a shard's position shows to be carried out.
 
-        It counts with whatever tells of the position first. A move that were still due once its new generation is known would be
-        asked for from that generation, and be carried out twice: the member would have been told a generation that is past.
+        This must happen with the first news of the position. If a move stayed due after its new generation is known, it would
+        be sent again from that generation, and carried out twice, and the member would know an outdated generation.
         """
         move = self.due.get((group, partition))
         if move is not None and move.is_done(row):
@@ -89,12 +89,12 @@ class HomeMemory:
 
 
 def is_home(core: Core) -> bool:
-    """Whether this shard, of several, decides about groups."""
+    """Whether this hub is one of several shards, and decides about groups."""
     return core.shard is not None and GROUPS_HOME in core.owned
 
 
 def remember_groups(core: Core, rows: StoreReader) -> None:
-    """Remember the groups that a hub has stored which is being opened."""
+    """Load the stored groups of a hub that is being opened."""
     is_shard = core.shard is not None
     if not is_shard and gather_homes(core.store, rows, core.owned, core.fence):
         rows = core.store
@@ -111,13 +111,13 @@ def _newest(store: StoreReader, rows: Sequence[GroupRow]) -> int:
 
 
 def _begin_home(partition_count: int, rows: Sequence[GroupRow], newest: int) -> HomeMemory:
-    """Begin the home of a hub that was just opened: all is to be told, and who has what is to be asked."""
+    """The memory of a home that was just opened: it must tell shards all groups, and ask for all holders."""
     home = HomeMemory(unknown=set(range(partition_count)) if rows else set(), newest=newest)
     home.miss(range(partition_count))
     return home
 
 
 def require_known(core: Core) -> None:
-    """`Unavailable` while it is not known who has which partition."""
+    """Raise `Unavailable` while the holders of some partitions are unknown."""
     if core.memory(HomeMemory).unknown:
         raise Unavailable("The hub was just opened, and some shards have not said who has which partition. Try again.")

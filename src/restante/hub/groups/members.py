@@ -1,6 +1,6 @@
-"""Members: they join, say that they are there, and leave; their leases end when nothing is heard of them.
+"""Members of groups: joining, heartbeats, leaving, and ending the leases of members that are not heard of.
 
-A lease ends in a commit. A member that is heard of before that commit is planned keeps its lease.
+A lease ends in a commit. A member that is heard of before the commit is planned keeps its lease.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def joining(core: Core, call: JoinGroup, _: Grant) -> Procedure[Joined]:
 
 
 def _carried(core: Core, name: str, member_id: bytes) -> tuple[Assigned, ...]:
-    """The partitions of a member, as far as the shards have carried them out; of the rest it hears with a heartbeat."""
+    """The partitions of a member that shards have given it so far. It learns of the others with its heartbeats."""
     memory, known = core.memory(GroupMemory), core.memory(GroupMemory).groups.get(name)
     if known is None:
         return ()
@@ -82,7 +82,7 @@ def _plan_join(core: Core, name: str, member_name: str, draft: RequestDraft) -> 
     told, before = core.memory(GroupMemory).told_in(name), membership_so_far(core, draft, name)
     replaced = before.named(member_name)
     if replaced is not None:
-        # It did not leave: whatever it did then was cut off.
+        # The old member did not leave, so its work was cut off.
         _tell_of_lost(core, draft, name, before, frozenset({replaced.member_id}))
     moved = joined(before, member, told)
     put_moved(core, draft, name, moved)
@@ -136,7 +136,7 @@ def check_known(membership: Membership, name: str, member_id: bytes) -> GroupMem
 
 
 def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
-    """Hear a heartbeat. Nothing is stored for it."""
+    """Take a heartbeat. Nothing is stored for it."""
     name, member_id = check_group(call.group), member_id_of(call.member_id)
     known, memory = known_group(core, name), core.memory(GroupMemory)
     require_known(core)
@@ -152,26 +152,26 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
 
 
 def state_running(core: Core, call: ReadNext) -> None:
-    """A member that reads says what it works on: that counts like what a heartbeat says, and is no heartbeat."""
+    """Note the work that a member states when it reads. It counts like that of a heartbeat, but does not renew the lease."""
     if call.running is not None:
         running = _checked_running(call.running)
         _hear(core, call.member_id, lambda heard: heard.asked(running, call.revision), says=True)
 
 
 def note_work(core: Core, call: NoteWork, _: Grant) -> None:
-    """Note what a member works on in this shard, said elsewhere."""
+    """Note the work of a member in this shard, which it has stated to another shard."""
     running = _checked_running(call.running)
     _hear(core, call.member_id, lambda heard: heard.said(running, call.revision), says=True)
 
 
 def presume_running(core: Core, member_id: str, begun: Sequence[Running]) -> None:
-    """A member is handed these, and begins them before it can say so. What it says with its next question counts instead."""
+    """Note actions that a member is handed, and begins before it can say so. The work in its next request replaces them."""
     if begun:
         _hear(core, member_id, lambda heard: replace(heard, presumed=tuple(begun)), says=False)
 
 
 def _hear(core: Core, member_id: str, change: Callable[[Heard], Heard], *, says: bool) -> None:
-    """Change what is known of a member's work; `says`: the member says it itself."""
+    """Change the known work of a member. `says` means that the member itself has stated it."""
     memory, own_id = core.memory(GroupMemory), member_id_of(member_id)
     with memory.lock:
         if core.shard is not None:
@@ -183,7 +183,7 @@ def _hear(core: Core, member_id: str, change: Callable[[Heard], Heard], *, says:
 def _hear_in_shard(
     core: Core, memory: GroupMemory, own_id: bytes, change: Callable[[Heard], Heard], *, says: bool
 ) -> None:
-    """Hear in a shard of a member's work here; its heartbeats are heard at the home of groups. A member that says nothing is forgotten."""
+    """Note a member's work in this shard, while its heartbeats go to the home of groups. Silent members are forgotten."""
     now = memory.monotonic()
     before = memory.working.get(own_id, Heard(now, core.clock()))
     heard = change(before)
@@ -194,9 +194,9 @@ def _hear_in_shard(
 
 
 def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
-    """The partitions that the member keeps. What it is to give up, it knows from now on; once told, it keeps none of it.
+    """The partitions that a member keeps. It is thereby told which ones it must give up.
 
-    What it never knew that it had it cannot release: that goes on at once.
+    A partition that the member never knew it had cannot be released by it, so that one is given on at once.
     """
     memory, due = core.memory(GroupMemory), core.memory(HomeMemory).due
     kept, name, membership = [], known.row.name, known.membership
@@ -220,7 +220,7 @@ def _checked_running(running: Sequence[Running]) -> tuple[Running, ...]:
 
 
 def end_leases(core: Core) -> int:
-    """Leases that have ended, and partitions that were not released in time; gives how many of both."""
+    """End overdue leases, and take partitions that were not released in time; return how many of both."""
     memory, now = core.memory(GroupMemory), core.memory(GroupMemory).monotonic()
     if core.memory(HomeMemory).unknown:
         return 0
@@ -288,7 +288,7 @@ def _keep_leases(core: Core) -> None:
 
 
 def keep_shard(core: Core) -> int:
-    """Do what shards have to say to one another about groups; gives how much there was."""
+    """Do the pending calls between shards about groups; return how many there were."""
     return run(core, keeping_shard(core))
 
 
@@ -298,7 +298,7 @@ def keeping_shard(core: Core) -> Procedure[int]:
 
 
 def renew_all(core: Core) -> None:
-    """The hub itself stood still, and heard nobody: every lease counts as just renewed."""
+    """Renew every lease, because the hub itself stood still and could hear nobody."""
     memory = core.memory(GroupMemory)
     with memory.lock:
         now = memory.monotonic()
@@ -325,7 +325,7 @@ TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).w
 
 
 def known_member(core: Core, name: str, member_id: bytes) -> KnownGroup:
-    """A group as of the last commit, of which somebody is a member. Who is, the home of groups alone knows."""
+    """A group as of the last commit. Raises `MemberUnknown` for no member, which only the home of groups can tell."""
     known = known_group(core, name)
     if GROUPS_HOME in core.owned:
         check_known(known.membership, name, member_id)

@@ -1,7 +1,7 @@
 """The memory of groups.
 
-The rows are what is stored; only the committer's thread changes them. Heartbeats, and what members were told, are in
-memory alone, under a lock. After the hub was opened every member counts as just heard, and nobody as told anything.
+The rows are as stored, and only the committer's thread changes them. Heartbeats, and what members were told, exist only in
+memory, under a lock. When the hub is opened, every member counts as just heard, and none as told to give anything up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from restante.model.storage.changes import Changes, Space
 from restante.ports.store import Store, StoreReader
 
 LeaseLost = Callable[[RequestDraft, str, GroupMember, Sequence[Running]], None]
-"""Told in the commit that ends a lease without leaving: the group, the member, and what it worked on."""
+"""A function called in the commit that ends a lease: with the group, the member, and its last known work."""
 
 
 @dataclass(slots=True)
@@ -30,10 +30,10 @@ class KnownGroup:
 
     row: GroupRow
     positions: list[PositionRow]
-    """By partition."""
+    """The positions, by partition."""
     membership: Membership
     skimmed: list[tuple[int, int]] = field(default_factory=list)
-    """By partition, up to where a generation has looked and found nothing for the group since its position."""
+    """By partition, a generation and the number up to which it has found nothing for the group after its position."""
     overtaken: int = 0
     givings: int = 0
 
@@ -44,7 +44,7 @@ class KnownGroup:
         self.skimmed = [(0, 0)] * len(self.positions)
 
     def passed(self, partition: int) -> int:
-        """Up to where nothing is left to do: the position, and what the filter leaves out after it."""
+        """The number up to which nothing is left to do: the position, or further if the filter leaves out what follows."""
         row, (generation, number) = self.positions[partition], self.skimmed[partition]
         return max(row.position, number) if generation == row.generation else row.position
 
@@ -53,42 +53,42 @@ class KnownGroup:
 
     @property
     def has_members(self) -> bool:
-        """Whether somebody is there. A shard that is not the home of groups knows those that have something."""
+        """Whether the group has members. A shard that is not the home of groups only knows those that hold its partitions."""
         return bool(self.membership.members) or any(row.holder for row in self.positions)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When a member was heard last: by a clock that only goes forward, and by the hub's."""
+    """When a member was last heard of, by a monotonic clock (`at`) and by the hub's (`clock`), and its work."""
 
     at: float
     clock: int
     running: tuple[Running, ...] = ()
-    """The work that it said last that it does."""
+    """The work that it last stated."""
     revision: int = 0
-    """The number of what it said last."""
+    """The number of its last statement."""
     presumed: tuple[Running, ...] = ()
-    """The work that it was handed since, and begins before it can say so."""
+    """The work that it was handed since then, and begins before it can say so."""
 
     @property
     def doing(self) -> tuple[Running, ...]:
         return tuple(dict.fromkeys((*self.running, *self.presumed)))
 
     def said(self, running: tuple[Running, ...], revision: int) -> Heard:
-        """The member with what it now says it does; the same object, if it said something newer before."""
+        """This with newly stated work; the same object if the statement is older than the last one."""
         if 0 < revision <= self.revision:
             return self
         return replace(self, running=running, revision=revision or self.revision)
 
     def asked(self, running: tuple[Running, ...], revision: int) -> Heard:
-        """The same with a question: of what it was handed before, it names all that it has begun."""
+        """This with work stated in a request for pages, which names all begun work, so that nothing is presumed any more."""
         said = self.said(running, revision)
         return said if said is self else replace(said, presumed=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UntoldPosition:
-    """A position that a shard wrote under a generation. As a release it counts for that generation alone."""
+    """A position that a shard wrote under a generation. It is a release only for that generation."""
 
     generation: int
     release: bool | None
@@ -100,29 +100,29 @@ class GroupMemory:
 
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     heard: dict[bytes, Heard] = field(default_factory=dict)
-    """By member."""
+    """When each member was heard of."""
     working: dict[bytes, Heard] = field(default_factory=dict)
-    """The work of each member, as it said when it read here; of a shard."""
+    """In a shard: the work of each member, as stated when it read here."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """The names of the members that have something here, as far as it was given since the hub was opened; of a shard."""
+    """In a shard: the names of members that were given partitions here since the hub was opened."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
-    """By group and partition: since when its holder knows that it is to give it up."""
+    """By group and partition, since when the holder has known that it must give the partition up."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By group and partition: the last generation of which a holder was told that it has the partition."""
+    """By group and partition, the last generation under which a holder was told that it has the partition."""
     lost: list[LeaseLost] = field(default_factory=list)
-    """Functions of other subjects that hear of leases that ended without leaving."""
+    """Functions of other subjects, called when a lease ends."""
     monotonic: Callable[[], float] = time.monotonic
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while `heard` or `told` is changed."""
     wake: threading.Event = field(default_factory=threading.Event)
-    """Set when something may end earlier than was expected."""
+    """Set when a lease or a hand-over may end earlier than expected."""
     untold: dict[tuple[str, int], UntoldPosition] = field(default_factory=dict)
     """The checkpoints and resets of a shard that the home of groups has not heard of, by group and partition."""
 
     def at_work(self, partition: int) -> Iterator[int]:
-        """The numbers of a partition's changes that members said last that they work on, wherever they said it.
+        """The numbers of a partition's changes that members, by their last statements, work on.
 
-        In a shard it counts for as long as the member has the partition: nobody tells the shard that a member is gone.
+        In a shard, statements count while the member holds the partition, because shards are not told when a member is gone.
         """
         holders = {known.positions[partition].holder for known in tuple(self.groups.values())}
         working = (one for member_id, one in tuple(self.working.items()) if member_id in holders)
@@ -134,14 +134,14 @@ class GroupMemory:
             return {partition: at for (name, partition), at in self.told.items() if name == group}
 
     def actions(self) -> dict[str, str]:
-        """Which group has which action."""
+        """The name of the group that has each action."""
         return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
 
 
 def load_groups(
     store: StoreReader, partition_count: int, owned: range, now: int, *, is_shard: bool = False
 ) -> GroupMemory:
-    """The groups of a store. Every lease counts as just renewed."""
+    """Load the groups of a store. Every lease counts as just renewed."""
     memory = GroupMemory()
     rows = _defined(store, owned)
     if not rows:
@@ -157,7 +157,7 @@ def load_groups(
     for row in rows:
         memory.groups[row.name] = _known(row, members[row.name], positions[row.name], is_shard=is_shard)
     for row in rows:
-        # Who was told what is not known any more: every holder may know of what it has.
+        # It is unknown what holders were told, so each counts as having been told of its partitions.
         for partition, position in enumerate(memory.groups[row.name].positions):
             memory.listed[row.name, partition] = position.generation
     heard = Heard(memory.monotonic(), now)
@@ -166,7 +166,7 @@ def load_groups(
 
 
 def _defined(store: StoreReader, owned: range) -> list[GroupRow]:
-    """At the home of groups those that are defined there; elsewhere those that home has told of."""
+    """The definitions of groups: at their home those stored there; elsewhere the newest copies."""
     if GROUPS_HOME in owned:
         return [decode_group(value) for _, value in store.scan(GROUPS_HOME, Space.GROUP)]
     copies = [(key, decode_copy(value)) for own in owned for key, value in store.scan(own, Space.GROUP_COPY)]
@@ -177,13 +177,13 @@ def _defined(store: StoreReader, owned: range) -> list[GroupRow]:
 def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRow], *, is_shard: bool) -> KnownGroup:
     by_joining = sorted(members, key=lambda member: (member.joined_at, member.member_id))
     known = {member.member_id for member in members}
-    # Of a backup, which has no members, nobody has anything. A shard hears from the home of groups who is there.
+    # A backup has no members, so its partitions have no holders. A shard learns its holders from the home of groups.
     owned = positions if is_shard else [own if own.holder in known else freed(own) for own in positions]
     return KnownGroup(row, owned, membership_of(by_joining, [own.holder for own in owned]))
 
 
 def gather_homes(store: Store, rows: StoreReader, owned: range, fence: int) -> bool:
-    """Bring groups and members from where older versions kept them, each in the partition of its name, to their home; whether there are any."""
+    """Move groups and members from the partitions of their names, where older versions kept them; return whether there were any."""
     changes = Changes()
     for partition in owned:
         for space in (Space.GROUP, Space.GROUP_MEMBER) if partition != GROUPS_HOME else ():

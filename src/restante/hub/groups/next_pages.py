@@ -1,7 +1,7 @@
-"""The next pages of a member: of the partitions that it has, several in one answer and one wait.
+"""The next pages of a member: from several of its partitions, in one answer and with one wait.
 
-Nothing at or below a checkpoint is handed out, whatever the member asks for, and nothing of a partition that it was told
-to give up. Members are not paced as onlookers of the feed are.
+Nothing up to a checkpoint is handed out, whatever the member asks for, and nothing from a partition that it was told to give
+up. Members are not paced like other feed readers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _follow(core: Core, call: ReadNext, seconds: float) -> NextAnswer:
 
 @contextmanager
 def listening(core: Core, call: ReadNext, ring: Callable[[], None]) -> Iterator[None]:
-    """While inside, `ring` is called after each commit in one of the partitions, or about the group."""
+    """Within this context, call `ring` after each commit in one of the partitions or about the group."""
     with ExitStack() as stack:
         stack.enter_context(core.bell.listening(group_bell(call.group), ring))
         for each in call.after:
@@ -89,21 +89,21 @@ def listening(core: Core, call: ReadNext, ring: Callable[[], None]) -> Iterator[
 
 
 def nothing_to_do(found: NextAnswer) -> bool:
-    """Whether there is nothing to tell, and nothing to look at right away."""
+    """Whether an answer has no changes, and its pages reach the ends of their partitions."""
     return not any(page.changes for page in found.few) and all(
         not page.table.num_rows and page.next >= page.end for page in found.pages
     )
 
 
 def read_on(call: ReadNext, found: NextAnswer) -> ReadNext:
-    """The same question after what was looked at in vain."""
+    """The same request, starting after the changes that were read in vain."""
     looked = {page.partition: page.next for page in found.pages} | {page.partition: page.next for page in found.few}
     after = [msgspec.structs.replace(own, position=looked.get(own.partition, own.position)) for own in call.after]
     return msgspec.structs.replace(call, after=tuple(after))
 
 
 def look_next(core: Core, call: ReadNext) -> NextAnswer:
-    """The pages that there are now. What was asked for has been checked."""
+    """Read the current pages. The caller has checked the call."""
     if core.closing.is_set():
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
@@ -125,7 +125,7 @@ def look_next(core: Core, call: ReadNext) -> NextAnswer:
 
 
 def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int) -> NextPage:
-    skimmed = known.skimmed  # Another filter has another list.
+    skimmed = known.skimmed  # A change of the filter replaces this list, so a note for the old filter is lost.
     found = _read(core, known, each.partition, start, limit)
     table = found.table
     if known.row.actions:

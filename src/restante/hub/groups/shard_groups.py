@@ -1,4 +1,4 @@
-"""Groups in a shard: copies of what the home of groups says, and partitions given as it says. Each may come late or twice."""
+"""Groups in a shard: it keeps copies of the definitions at home, and gives partitions as home says. Calls may come late or twice."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _plan_learn(core: Core, call: LearnGroups, draft: RequestDraft) -> None:
 
 
 def _learn(core: Core, draft: RequestDraft, partitions: Sequence[int], row: GroupRow) -> None:
-    """The definition counts from its version on; the position begins, if it has not begun."""
+    """Take over a definition if its version is newer, and begin the positions that have not begun."""
     new = [partition for partition in partitions if last_version(draft, partition, row.name) < row.version]
     known = row_so_far(core, draft, row.name)
     if known is None or known.made_at != row.made_at:
         if not new:
-            return  # Later it was deleted, or made again.
+            return  # The group was deleted later, or made again.
         enter_group(core, draft, row)
     elif known.version < row.version:
         set_group(core, draft, row)
@@ -70,7 +70,7 @@ def _learn(core: Core, draft: RequestDraft, partitions: Sequence[int], row: Grou
 
 
 def _left_over(draft: RequestDraft, partitions: Sequence[int], named: set[str], whole: int) -> dict[str, int]:
-    """Copies of groups that are there no more."""
+    """The names of groups that no longer exist but have copies here, each with the version of the complete list."""
     found = [
         (key.decode(), decode_copy(value))
         for partition in partitions
@@ -123,7 +123,10 @@ def _note_name(core: Core, move: PartitionMove) -> None:
 
 
 def _tell_of_lost(core: Core, draft: RequestDraft, name: str, before: PositionRow, move: PartitionMove) -> None:
-    """Tell of a partition whose holder did not leave. What it worked on is what it said last, here or at home, and what it was handed since."""
+    """Report a partition whose holder is gone without having left.
+
+    Its work is what it stated last, here or at home, and what it was handed since.
+    """
     memory = core.memory(GroupMemory)
     heard, running = memory.working.get(before.holder), set(move.running)
     if heard is not None:

@@ -1,4 +1,4 @@
-"""How groups stand: their positions, lags and members."""
+"""The status of groups: their positions, lags and members."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _partition(core: Core, known: KnownGroup, partition: int) -> GroupPartition:
 
 
 def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> datetime | None:
-    """When the first change after a position happened, if it is found at the first look.
+    """The time of the first change after a position, if one read finds it.
 
-    Of a group that retention has overtaken, the first change that is left: what was there before is not known any more.
+    If retention has overtaken the group, it is the time of the first change that is left.
     """
     wish = msgspec.structs.replace(known.row.wish, columns=("sequence_number", "at"))
     after = position if position >= core.partitions[partition].counters.feed_gone else None
@@ -98,13 +98,13 @@ def _members(core: Core, known: KnownGroup) -> tuple[MemberStatus, ...]:
 
 
 def held_position(core: Core, partition: int) -> int | None:
-    """Up to where all groups with actions have passed a partition; None if no group holds the feed back."""
+    """The number up to which all groups with actions have passed a partition; None if no group holds the feed back."""
     groups = tuple(core.memory(GroupMemory).groups.values())
     return min((known.passed(partition) for known in groups if known.row.actions), default=None)
 
 
 def group_totals(core: Core) -> tuple[GroupTotals, ...]:
-    """The totals for metrics: nothing is read from the store for them."""
+    """The totals for metrics, from memory alone."""
     ends = {own.number: own.counters.visible for own in core.partitions}
     return tuple(
         GroupTotals(

@@ -8,9 +8,9 @@ A message is identified by recipient and id. Judging has two steps, in this orde
 2. `_judge_twins` compares the arrivals that are still new with each other, request by request in the order of the commit.
    The messages of a refused request are not stored, so later requests must not become duplicates of them.
 
-What must stay true: each identity is stored at most once, and a verdict is that of the state at the commit. A large send
-is judged ahead of its commit, in its caller's thread; so `Judged` remembers the counters it saw (`Seen`), and the commit
-uses the verdict only if `holds` finds nothing that could change it.
+What must stay true: a publish never stores an identity that is recognised as stored, and a verdict is right for the state at
+the commit. A large send is judged ahead of its commit, in its caller's thread; so `Judged` remembers the counters it saw
+(`Seen`), and the commit uses the verdict only if `holds` finds nothing that could change it.
 """
 
 from __future__ import annotations

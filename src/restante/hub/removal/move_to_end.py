@@ -43,7 +43,7 @@ def move_to_end(core: Core, draft: RequestDraft, address: MailboxAddress, found:
 
 
 def _alive(core: Core, columns: MessageColumns) -> MessageColumns:
-    """The columns of an action. If its time is over, it gets the default time anew, because it is to be done again."""
+    """The columns of an action. If its time is over, it gets the default time again, because it is to be done again."""
     now = core.clock()
     if int(columns.expires_at[0]) > now:
         return columns

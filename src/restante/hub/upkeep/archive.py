@@ -1,8 +1,8 @@
-"""The form of a backup: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
+"""The format of a backup: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
 
-The manifest comes last because it is made while the files are read, once. So a backup that was cut short has none, and
-is not taken for a whole one. Everything in it has a length that is known before anything is read: names and sizes from
-the snapshot, checksums of fixed length. That is how the size of the whole is known ahead.
+The manifest comes last because it is made while the files are read, once. So a backup that was cut short has no manifest,
+and is not mistaken for a whole one. All lengths are known before anything is read: names and sizes come from the snapshot,
+and checksums have a fixed length. So the size of the whole backup is known in advance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from restante.errors import DataDamaged, FormatUnsupported
 
 ARCHIVE_FORMAT = 1
 JOINT_FORMAT = 2
-"""The format of a backup of several shards: a tar of theirs, each a whole backup, of one moment."""
+"""The format of a backup of several shards: a tar of the shards' backups, all of one moment."""
 MANIFEST_NAME = "manifest.json"
 SEAL_NAME = "manifest.sha256"
 BLOCK = 512
@@ -29,7 +29,7 @@ NO_CHECKSUM = "0" * 64
 
 _SHARD_NAME = re.compile(r"shard-[0-9]{1,5}\.tar")
 _PART_NAME = re.compile(r"restante\.db|blobs/[0-9]{12}")
-"""All that a backup may hold, so that nothing is ever written elsewhere."""
+"""The only names that a backup may have, so that a restore never writes elsewhere."""
 
 
 class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The contents of a backup. `format` is that of the backup, `data_format` that of the data in it."""
+    """The contents of a backup. `format` is the format of the backup, `data_format` that of its data."""
 
     format: int
     data_format: int
@@ -47,11 +47,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     partition_count: int
     files: tuple[ManifestFile, ...]
     starts: tuple[int, ...] = ()
-    """The first partition of each, of several shards."""
+    """With several shards, the first partition of each."""
     key: int = 0
-    """The key of all hashes, of several shards."""
+    """With several shards, the key of all hashes."""
     held_ms: float = 0.0
-    """The longest time for which one of several shards held its commits."""
+    """With several shards, the longest time for which one held its commits."""
 
     @property
     def bytes(self) -> int:
@@ -76,27 +76,27 @@ def is_shard_name(name: str) -> bool:
 
 
 def archive_size(manifest: Manifest) -> int:
-    """The size of all of a backup, however its checksums will be."""
+    """The size of a whole backup, which does not depend on its checksums."""
     sizes = [*(file.bytes for file in manifest.files), len(encode_manifest(manifest)), len(seal(b""))]
     return sum(BLOCK + size + len(padding(size)) for size in sizes) + len(END)
 
 
 def ending(manifest: Manifest, *, seconds: int) -> bytes:
-    """The bytes that follow the files, but for the very end."""
+    """The bytes after the files: the manifest and its checksum, without `END`."""
     content = encode_manifest(manifest)
     small = ((MANIFEST_NAME, content), (SEAL_NAME, seal(content)))
     return b"".join(header(name, len(one), seconds=seconds) + one + padding(len(one)) for name, one in small)
 
 
 def header(name: str, size: int, *, seconds: int) -> bytes:
-    """The tar header of a file that its owner alone may read."""
+    """The tar header of a file that only its owner may read."""
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, seconds, 0o600
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
 def read_header(block: bytes) -> ArchiveEntry | None:
-    """The name and size that a header tells; None if it is not one that `header` makes."""
+    """The name and size in a header; None unless `header` could have made it."""
     try:
         info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         made = header(info.name, info.size, seconds=int(info.mtime))
@@ -110,7 +110,7 @@ def padding(size: int) -> bytes:
 
 
 def seal(manifest: bytes) -> bytes:
-    """The seal of a backup, as `sha256sum` writes it."""
+    """The checksum file of a manifest, in the format of `sha256sum`."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_NAME}\n".encode()
 
 
@@ -119,7 +119,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """The manifest of a backup whose seal was verified; a manifest of a newer format may be anything but must tell so."""
+    """Decode a manifest whose checksum was verified. One of a newer format need only have a `format`."""
     try:
         version = json_decoder(_Version).decode(content).format
         if version > JOINT_FORMAT:

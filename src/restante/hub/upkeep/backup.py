@@ -1,4 +1,4 @@
-"""Backup: the hub as of one moment, as a stream of bytes, while it goes on working."""
+"""Backup: the data of a hub as of one moment, as a stream of bytes, while the hub goes on working."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from restante.ports.backup import CutLapses, SnapshotPart, SnapshotStore, StoreC
 
 _LAPSES = CutLapses(prepared=limits.SHARD_PATIENCE_SECONDS, held=limits.CUT_SECONDS_MAX, kept=2.0)
 LEFT_OUT = (Space.GROUP_MEMBER,)
-"""Spaces that a backup leaves out: the members of a group are not members of a hub that is made of the backup. All join again."""
+"""Spaces that a backup leaves out: members of groups must join a restored hub again."""
 
 
 class BackupStream:
-    """The bytes of a backup, in chunks of bounded size, once. Close it in any case: it keeps what it has not read."""
+    """The bytes of a backup, in chunks of bounded size, to be read once. Always close it, because it holds a snapshot."""
 
     def __init__(self, deed: Deed, made_at: int, snapshot: StoreSnapshot) -> None:
         self._deed = deed
@@ -77,7 +77,7 @@ class BackupStream:
             files.append((yield from _content(part)))
             yield padding(part.size_bytes)
         yield ending(self._manifest(files), seconds=self._made_at // 1_000_000)
-        self.close()  # before the last bytes go, so that their reader may ask for the next backup at once
+        self.close()  # Before the last bytes are given out, so that their reader may request the next backup at once.
         yield END
 
     def _header(self, name: str, size: int) -> bytes:
@@ -85,7 +85,7 @@ class BackupStream:
 
 
 def backup(core: Core, cut: str | None = None) -> BackupStream:
-    """Everything that was acknowledged before is in it; or what was there at the moment of a cut."""
+    """Begin a backup, which has everything acknowledged before the call, or before the moment of a cut."""
     snapshot = _store(core).snapshot(LEFT_OUT) if cut is None else core.memory(Cuts).taken(cut).snapshot(LEFT_OUT)
     assert all(is_part_name(part.name) for part in snapshot.parts)
     return BackupStream(core.deed, core.clock(), snapshot)
@@ -96,13 +96,13 @@ def _store(core: Core) -> SnapshotStore:
         raise InvalidRequest(
             "This store has no backup of its own. `restante copy` copies a database into a folder while the hub runs."
         )
-    # What was erased, and nobody reads any more, is not in it.
+    # Drop erased blobs that no reader needs, so that the backup does not have them.
     drop_unreachable(core)
     return core.store
 
 
 class Cuts:
-    """The cut that this hub takes part in: the last one."""
+    """The last cut in which this hub takes part."""
 
     def __init__(self) -> None:
         self._name = ""
@@ -117,13 +117,13 @@ class Cuts:
         return self._cut
 
     def taken(self, name: str) -> StoreCut:
-        """The cut of this name, which is used once."""
+        """Take the cut of this name, which can be used only once."""
         cut, self._cut = self.of(name), None
         return cut
 
 
 def cut_shard(core: Core, call: CutShard, _: Grant) -> float | None:
-    """One step of a backup over several shards. The store goes on by itself if the next one does not come."""
+    """Carry out one step of a backup over several shards. If the next step does not come, the store resumes by itself."""
     cuts = core.memory(Cuts)
     if call.step is CutStep.PREPARE:
         cuts.enter(call.cut, _store(core).cut(_LAPSES))
@@ -137,7 +137,7 @@ def cut_shard(core: Core, call: CutShard, _: Grant) -> float | None:
 
 
 def _content(part: SnapshotPart) -> Generator[bytes, None, ManifestFile]:
-    """The bytes of a part, and at the end its line of the manifest."""
+    """The bytes of a part; the generator returns its line of the manifest."""
     checksum, size = hashlib.sha256(), 0
     for chunk in part.chunks():
         checksum.update(chunk)

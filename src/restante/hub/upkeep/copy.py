@@ -1,7 +1,7 @@
-"""Copying a store into another, whatever engines they are: everything as it lies, under the same numbers.
+"""Copying a store into another of any engine: everything unchanged, under the same numbers.
 
-The source is read as of one moment. The target is a new store, which this takes for itself. Its deed says at first that the
-data has no format, which nobody opens; the real one is written last. So a copy that was cut short is never taken for a hub's.
+The source is read as of one moment. The target is a new store, whose fences are raised. Its deed first has no valid format, so
+no hub opens it; the real deed is written last. So a copy that was cut short is never mistaken for a hub's data.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from restante.model.storage.changes import Changes, EntryKey, Space
 from restante.ports.store import Store, StoreReader
 
 LEFT_OUT = frozenset({Space.GROUP_MEMBER})
-"""The spaces that are not copied. A member of a group is none of a hub that is made of it: all join again."""
+"""The spaces that are not copied: members of groups must join the hub on the copy again."""
 _NO_FORMAT = 0
 _FOLDER_NUMBERS = 1 << 48
-"""Blob numbers that a folder can name."""
+"""The number of blob numbers for which a folder has file names."""
 _PAGE = 1_000
 _COMMIT_BYTES = 4 * MIB
 
 Progress = Callable[[int, int], object]
-"""Gets how many partitions are copied, and how many there are."""
+"""Called with the number of partitions copied so far, and of all partitions."""
 
 
 class CopiedStore(NamedTuple):
@@ -48,9 +48,9 @@ def copy(
     hidden: AbstractSet[EntryKey] = frozenset(),
     progress: Progress = lambda _done, _all: None,
 ) -> CopiedStore:
-    """Copy everything into a new store, with the same number of partitions; or only some partitions.
+    """Copy all partitions, or those in `owned`, into a new store with the same number of partitions.
 
-    Rows that are hidden are not copied; of the rows that are `more`, those of these partitions are added.
+    Rows in `hidden` are not copied. Of the rows in `more`, those of the copied partitions are added.
     """
     deed = load_deed(source)
     if deed is None:
@@ -95,7 +95,7 @@ def _require_new(source: StoreReader, target: Store, deed: Deed) -> None:
 
 
 def _partitions_of(target: Store) -> int | None:
-    """How many partitions somebody has made in it, be it that a copy into it was cut short."""
+    """The number of partitions in the store's deed, which a copy that was cut short may have left; None without a deed."""
     value = target.get(0, Space.META, DEED_KEY)
     return None if value is None else packed_decoder(Deed).decode(value).partition_count
 
@@ -107,7 +107,7 @@ def _found(target: Store, deed: Deed, fence: int) -> None:
 
 
 def _commits(source: StoreReader, partition: int, more: Mapping[EntryKey, bytes]) -> Iterator[Changes]:
-    """A partition in commits of bounded size: blobs first, then the rows that name them."""
+    """A partition as commits of bounded size: blobs first, then the rows that name them."""
     changes, size = Changes(), 0
     for blob in source.blobs(partition):
         content = source.read_blob(blob, 0, source.blob_size(blob))

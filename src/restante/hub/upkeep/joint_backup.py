@@ -1,4 +1,4 @@
-"""The backup of several shards: a tar of their backups, which are of one moment, then a manifest as in each of them."""
+"""The backup of several shards: a tar of the shards' backups, all of one moment, then a manifest as in each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from restante.model.mailboxes.answers import moment
 
 
 class ShardedData(NamedTuple):
-    """The facts that are fixed of data that lies in several shards."""
+    """The fixed facts of data in several shards."""
 
     partition_count: int
     starts: tuple[int, ...]
@@ -33,7 +33,7 @@ class ShardedData(NamedTuple):
 
 
 class JointBackup:
-    """The bytes around the backups of the shards, whose sizes are known; their bytes are shown to it as they go."""
+    """Makes the bytes around the shards' backups, whose sizes are known. `show` must see all bytes of these, for checksums."""
 
     def __init__(self, data: ShardedData, sizes: Sequence[int], *, made_at: int, held_seconds: float) -> None:
         files = [
@@ -58,7 +58,7 @@ class JointBackup:
         return header(file.name, file.bytes, seconds=self._seconds)
 
     def show(self, shard: int, chunk: bytes) -> bytes:
-        """A piece of a shard's backup, on its way."""
+        """Add a chunk of a shard's backup to its checksum; return the chunk."""
         self._checks[shard].update(chunk)
         return chunk
 

@@ -1,7 +1,7 @@
-"""Data that an older version wrote, brought to the format of this one: all of it, or nothing of it.
+"""Migrating data that an older version wrote to the current format: all of it or nothing.
 
-The deed says which format the data has. A step changes what it must and rewrites the deed in one commit, so data is
-always wholly of one format. Opening a hub does it by itself; `restante migrate` does it ahead.
+The deed says which format the data has. Each step changes the data and rewrites the deed in one commit, so data always has
+exactly one format. Opening a hub migrates automatically; `restante migrate` does it in advance.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from restante.ports.store import Store, StoreReader
 
 
 class Migrated(NamedTuple):
-    """The format before and after. Neither is there in a store that nobody has founded: its first hub does that."""
+    """The format before and after; both None for a new store, which its first hub sets up."""
 
     before: int | None
     after: int | None
 
 
 def format_of(store: StoreReader) -> int | None:
-    """The format of the data, or None if there is none; `FormatUnsupported` if only a newer version knows it."""
+    """The format of the data; None if there is none. Raises `FormatUnsupported` if only a newer version knows it."""
     deed = load_deed(store)
     return None if deed is None else deed.format
 
 
 def migrate(store: Store) -> Migrated:
-    """Bring the data forward. It takes the store for it, as a hub does, if there is something to do."""
+    """Migrate the data. If there is anything to do, this takes over the store, as a hub does."""
     deed = load_deed(store)
     if deed is None:
         return Migrated(None, None)
@@ -60,21 +60,20 @@ def _stepped(store: Store, deed: Deed) -> Deed:
 
 
 Step = Callable[[Store, Deed, Changes], None]
-"""Adds to a commit what makes data of one format that of the next; the deed comes by itself."""
+"""A function that adds the changes from one format to the next to a commit. The caller adds the deed."""
 
 
 def _to_batches(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """Format 2 has batches: rows of their own, and a field in bundles that older ones do without.
+    """Format 2 has batches: their own rows, and a new field in bundles that older bundles may lack.
 
-    What is stored stays as it is. Versions that know nothing of batches would collect and not count, so they must not
-    open the data any more.
+    Stored data stays unchanged. Older versions would collect messages without counting them, so they must not open it.
     """
 
 
 def _to_consignments(store: Store, deed: Deed, changes: Changes) -> None:
-    """Format 3 has staged runs, which older versions would take for lost ones, and knows how far back the feed reaches.
+    """Format 3 has staged runs, which older versions would take for lost ones, and records how far back the feed reaches.
 
-    What retention took before is not known: the feed begins with what comes now. A snapshot has all that came before.
+    It is unknown what retention has removed before, so the feed begins now. Snapshots have everything that is stored.
     """
     fence = changes.fences[0]
     for number in range(deed.partition_count):
@@ -87,38 +86,38 @@ def _to_consignments(store: Store, deed: Deed, changes: Changes) -> None:
 
 
 def _to_text_ids(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """Format 4 has ids that are texts, before the properties of their messages.
+    """Format 4 has text ids, stored before the properties of their messages.
 
-    What is stored stays as it is. Older versions would take such a text for damaged properties.
+    Stored data stays unchanged. Older versions would take a text id for damaged properties.
     """
 
 
 def _to_stored_identities(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """Format 5 stores the fingerprints of identities in levels, which older versions would drop as nobody's.
+    """Format 5 stores fingerprints in levels, whose blobs older versions would drop as orphans.
 
-    What is stored stays as it is. The first opening reads all ids once more; filing then stores them.
+    Stored data stays unchanged. The first opening reads all ids once more; filing then stores the fingerprints.
     """
 
 
 def _to_delayed(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """Format 6 has delayed messages, in rows of their own.
+    """Format 6 has delayed messages, in their own rows.
 
-    What is stored stays as it is. Older versions would never publish what is kept aside.
+    Stored data stays unchanged. Older versions would never publish delayed messages.
     """
 
 
 def _to_sources(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """The next format has the positions of sources, in rows of their own.
+    """Format 7 has the positions of sources, in their own rows.
 
-    What is stored stays as it is. Older versions would not keep the positions, and store again what was stored.
+    Stored data stays unchanged. Older versions would not update the positions, and so store messages again.
     """
 
 
 def _to_actions(store: Store, deed: Deed, changes: Changes) -> None:
-    """Format 8 has actions: rows of their own, and messages that were collected before earlier ones.
+    """Format 8 has actions: their own rows, and messages that are collected out of turn.
 
-    Messages of the kind `action` that wait become actions: they count as mail no longer. Older versions would hand them
-    out as mail, and forget their rows.
+    Waiting messages of the kind `action` become actions, and no longer count as mail. Older versions would deliver them as
+    mail, and ignore their rows.
     """
     for number in range(deed.partition_count):
         if enter_older_actions(store, number, changes):

@@ -1,6 +1,6 @@
-"""Messages of the kind `action` that were published as mail, by a version that knew no actions.
+"""Migrating messages of the kind `action` that an older version, without actions, published as mail.
 
-They are no mail any more, so those that wait no longer count as such; and they get the rows by which actions are found.
+They are no longer mail, so waiting ones no longer count as such, and they get the rows of actions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from restante.ports.store import Store
 
 
 def enter_older_actions(store: Store, partition: int, changes: Changes) -> int:
-    """Add to a commit what makes actions of them; gives how many wait."""
+    """Add the changes that make such messages of a partition actions; return how many of them wait."""
     memory = load_partition(store, store, partition, Fronts())
     segments = [stored for run in memory.runs for stored in run.segments]
     count = sum(_enter(store, partition, stored, changes) for stored in segments)
@@ -44,7 +44,7 @@ def _enter(store: Store, partition: int, stored: StoredSegment, changes: Changes
 
 
 def _enter_drawer(store: Store, partition: int, stored: StoredSegment, drawer: int, changes: Changes) -> int:
-    """The messages of one cabinet in a segment that wait, or are set aside; gives how many wait. What is damaged stays."""
+    """Add the rows for messages of one drawer that wait or are set aside; return how many wait. Damaged drawers are skipped."""
     line, recipient_hash = stored.segment.drawers[drawer], int(stored.segment.recipient_hash[drawer])
     cabinet = Cabinet(*stored.segment.cabinet(drawer))
     value = store.get(partition, Space.HEAD, cabinet_key(recipient_hash, cabinet))

@@ -1,7 +1,7 @@
 """Restore: reads a backup, verifies every byte of it, and puts its files into a new data folder.
 
-Nothing in a folder counts until all is verified: the database lies among the blobs under a name of its own until then,
-and a folder with blobs but without a database is refused by everybody who would open it.
+The folder is unusable until everything is verified: until then the database lies among the blobs under another name, and
+nothing opens a folder with blobs but without a database.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ from restante.hub.upkeep.archive import (
 from restante.limits import BACKUP_CHUNK_BYTES, MIB
 
 MANIFEST_BYTES_MAX = 256 * MIB
-"""A million files."""
+"""Enough for a million files."""
 
 Read = Callable[[int], bytes]
-"""A function that gives at most so many bytes; none at the end."""
+"""A function that returns at most the given number of bytes; none at the end."""
 Write = Callable[[bytes], object]
 OpenPart = Callable[[str], AbstractContextManager[Write]]
 
 _DATABASE = "restante.db"
 _BEGINNINGS = (_DATABASE.encode(), b"blobs/", b"shard-")
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
-"""A hub's data is its owner's alone, whatever the umask."""
+"""Only the owner may read a hub's data, whatever the umask."""
 _UNVERIFIED = Path("blobs", f"{_DATABASE}.unverified")
 
 
 def verify(read: Read) -> Manifest:
-    """Check a backup from its first byte to its last, and keep nothing."""
+    """Verify a whole backup without storing it."""
     return _Reading(read, lambda _: nullcontext(len)).whole()
 
 
 def restore(read: Read, folder: Path) -> Manifest:
-    """Put a backup into a new or empty folder. If anything is wrong with it, the folder is as it was."""
+    """Restore a backup into a new or empty folder. If anything is wrong with it, the folder is left as it was."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidRequest(f"{folder} is not empty. A backup is restored into a new or an empty folder.")
     existed = folder.exists()
     try:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        with suppress(PermissionError):  # another's folder; who opens it is warned
+        with suppress(PermissionError):  # The folder belongs to another user; opening the hub warns about that.
             folder.chmod(_FOLDER_MODE)
         manifest = _Reading(read, lambda name: _part_file(folder, name)).whole()
         for own in restored_folders(folder, manifest):
-            os.rename(own / _UNVERIFIED, own / _DATABASE)  # noqa: PTH104  # one step, and it says so
+            os.rename(own / _UNVERIFIED, own / _DATABASE)  # noqa: PTH104  # an atomic step, and the name says so
             for path in (own / "blobs", own):
                 _flush_names(path)
         for path in (folder, folder.resolve().parent):
@@ -80,14 +80,14 @@ def restore(read: Read, folder: Path) -> Manifest:
 
 
 def restored_folders(folder: Path, manifest: Manifest) -> list[Path]:
-    """The folders with data that a backup makes: one, or one for each shard."""
+    """The data folders that a backup is restored into: one, or one for each shard."""
     if not manifest.starts:
         return [folder]
     return [folder / Path(file.name).stem for file in manifest.files]
 
 
 class _Reading:
-    """One pass over a backup. That of several shards holds theirs."""
+    """One pass over a backup. A backup of several shards contains a backup of each."""
 
     def __init__(self, read: Read, open_part: OpenPart, inside: str = "") -> None:
         self._read = read
@@ -133,7 +133,7 @@ class _Reading:
         return entry
 
     def _shard(self, entry: ArchiveEntry) -> ManifestFile:
-        """The backup of a shard, read by itself up to its end."""
+        """Read the contained backup of a shard."""
         checksum, left = hashlib.sha256(), entry.size
 
         def read(size: int) -> bytes:
@@ -174,7 +174,7 @@ class _Reading:
         return _whole(self._up_to(size), size)
 
     def _up_to(self, size: int) -> bytes:
-        """Less only at the end."""
+        """Read `size` bytes, or fewer at the end."""
         content = self._read(size) if size else b""
         if len(content) == size:
             return content
@@ -193,7 +193,7 @@ def _whole(content: bytes, size: int) -> bytes:
 
 
 def _begins_like_a_backup(block: bytes) -> bool:
-    """Whether a stream begins like a backup, also if little of it is there: what was cut short is told from what never was one."""
+    """Whether a stream begins like a backup, even one that was cut very short, to distinguish it from other files."""
     return any(block.startswith(name[: len(block)]) for name in _BEGINNINGS)
 
 

@@ -1,6 +1,6 @@
-"""The rows that data in several shards has, and data in one has not: made when it is split, left out when it is joined.
+"""The rows that only data in several shards has: they are made when data is split, and left out when it is joined.
 
-Everything else is kept by partition in both. What is under way between shards has to be at its end before they are joined.
+All other rows are kept by partition in both. Work under way between shards must be finished before they are joined.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HiddenRows = frozenset[EntryKey]
 
 
 def rows_of_several(source: StoreReader, partition_count: int) -> Rows:
-    """The rows that data of one shard needs more to be in several: parts of batches, and of staged parcels."""
+    """The additional rows for splitting data into several shards: parts of batches and of staged parcels."""
     rows: dict[EntryKey, bytes] = {}
     for home in range(partition_count):
         for batch_id, value in source.scan(home, Space.BATCH):
@@ -89,9 +89,9 @@ def _staged_rows(source: StoreReader, run: StagedRun, parcel: bytes, digest: byt
 
 
 def rows_hidden_apart(source: StoreReader, ranges: Ranges) -> HiddenRows:
-    """The keys that would lie in another shard than what has them: those of batches that need not be unique are not kept then.
+    """The rows of keys that would be in another shard than their batch. Keys that need not be unique are then not kept.
 
-    Others are refused. Versions before shards made the ids of consignments without regard to their keys.
+    Raises for unique keys, and for consignments in another shard than their key, which versions before shards could make.
     """
     hidden: set[EntryKey] = set()
     for partition in range(ranges[-1].stop):
@@ -122,7 +122,7 @@ def _require_any_key(source: StoreReader, partition_count: int, batch_id: bytes)
 
 
 def rows_hidden_alone(source: StoreReader, partition_count: int) -> HiddenRows:
-    """The rows of several shards that data in one must not have; `Unavailable` while something is under way."""
+    """The rows that data joined into one shard must not have. Raises `Unavailable` while work between shards is under way."""
     hidden: set[EntryKey] = set()
     named = _named_runs(source, partition_count)
     for partition in range(partition_count):
@@ -138,13 +138,13 @@ def rows_hidden_alone(source: StoreReader, partition_count: int) -> HiddenRows:
 
 
 def rows_hidden_in_one(source: StoreReader) -> HiddenRows:
-    """The hidden rows of any store, of one shard or several; of a new one, nothing."""
+    """The rows of a store, with one shard or several, that data in one shard must not have."""
     deed = load_deed(source)
     return frozenset() if deed is None else rows_hidden_alone(source, deed.partition_count)
 
 
 def _untidied(source: StoreReader, partition: int) -> Iterator[EntryKey]:
-    """The rows that a partition has still of batches that it knows to be deleted."""
+    """The remaining rows in a partition of batches whose parts are deleted."""
     parts = source.scan(partition, Space.BATCH_PART)
     deleted = {batch_id for batch_id, value in parts if decode_part(value).state is PartState.DELETED}
     for batch_id in deleted:
@@ -155,7 +155,7 @@ def _untidied(source: StoreReader, partition: int) -> Iterator[EntryKey]:
 
 
 def _nameless(source: StoreReader, partition: int, named: frozenset[StagedRun]) -> Iterator[EntryKey]:
-    """Staged runs that no parcel of an open consignment names: parts whose parcel never became one."""
+    """Staged runs that no parcel of an open consignment names, because not all parts of their parcel were staged."""
     for key, value in source.scan(partition, Space.RUN):
         run = decode_run(value)
         if run.state is RunState.STAGED and StagedRun(partition, run.identity) not in named:

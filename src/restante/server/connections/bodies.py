@@ -1,4 +1,4 @@
-"""Bodies in and out: received with bounds, sent in pieces, packed where the client asks for it."""
+"""Receiving bodies with bounds, and sending them in pieces, compressed if the client asks for it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from restante.wire.outgoing.page_bounds import RowBytes, page_within
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 WHOLE_BYTES_MIN = 64 * 1024
-"""Longer bodies are received in one place."""
+"""Longer bodies are received into one buffer (`WholeBody`)."""
 PACK_BYTES_MIN = 1024
-"""Smaller answers are not worth packing."""
+"""Smaller answers are not worth compressing."""
 SMALL_TABLE_BYTES = 64 * 1024
-"""Up to this size an answer is made in the event loop."""
+"""Up to this table size an answer is made in the event loop."""
 _UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
 _NAMED = re.compile(r"(?:unknown|required) field `(\w+)`|at `\$\.(\w+)")
-"""The field that a decoder complains of."""
+"""Finds the field that a decoder's error names."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ _nothing_decoder = json_decoder(Nothing)
 
 
 def length_of(exchange: Exchange, *, limit: int) -> int | None:
-    """The length of the body by the client's word; too long is refused before a byte of it is read."""
+    """The length of the body as declared by the client. A body that is too long is refused before it is read."""
     text = exchange.header(b"content-length")
     if text is None:
         return None
@@ -57,7 +57,7 @@ def length_of(exchange: Exchange, *, limit: int) -> int | None:
 async def read_body(
     desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
-    """The whole body, unpacked. With a parcel, its bytes take room."""
+    """Read the whole body, and decompress it. With `parcel`, its bytes take room."""
     declared = length_of(exchange, limit=limit)
     if parcel is not None and declared:
         parcel.grow_to(declared)
@@ -79,7 +79,7 @@ async def read_body(
 
 
 def _admit_again(desk: Desk, exchange: Exchange) -> None:
-    """A body may take its time, and its token may be revoked or expire meanwhile."""
+    """Check the token again after a slow body, because it may have been revoked or have expired meanwhile."""
     if exchange.roles is not None:
         authorization, place = exchange.header(b"authorization"), exchange.place
         exchange.grant = desk.gate.admit(authorization, exchange.roles, place.get("recipient"), place.get("group"))
@@ -88,16 +88,16 @@ def _admit_again(desk: Desk, exchange: Exchange) -> None:
 async def read_json(
     desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
-    """Read the body of a route that takes JSON alone, as `read_body` does: a body that is said to be anything else is refused unread.
+    """Read the body of a route that takes only JSON. A body with another Content-Type is refused unread.
 
-    A web page may send forms and plain text to any address without being asked, and JSON only where it is allowed to.
+    This protects browsers: a web page may send forms and plain text to any address, but JSON only where CORS allows it.
     """
     media.check_json(exchange.header(b"content-type"))
     return await read_body(desk, exchange, parcel, limit=limit)
 
 
 async def read_nothing(desk: Desk, exchange: Exchange) -> None:
-    """Read the body of a route that takes none. A body that says nothing may come; a field in it is unknown, and is named."""
+    """Read the body of a route that takes none. It may be empty, or an empty JSON object; any field is an error."""
     if exchange.raw(b"content-length") in (None, b"0") and exchange.raw(b"transfer-encoding") is None:
         return
     body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
@@ -105,13 +105,13 @@ async def read_nothing(desk: Desk, exchange: Exchange) -> None:
 
 
 async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Asked:
-    """A small JSON body; none says nothing. What is wrong with it is named."""
+    """Read a small JSON body; a missing one counts as {}. Errors name the field."""
     body = await read_json(desk, exchange, limit=REQUEST_BYTES_MAX)
     return decoded(body or b"{}", json_decoder(kind), kind)
 
 
 def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
-    """The value of a JSON body. What is wrong with it is named."""
+    """Decode a JSON body. Errors name the field."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -159,14 +159,14 @@ def too_large(limit: int) -> BodyTooLarge:
 
 
 def is_small(table: pa.Table) -> bool:
-    """Whether an answer of these rows is made in the event loop itself."""
+    """Whether the answer of these rows is small enough to be made in the event loop."""
     return table.num_rows <= FEW_MESSAGES_MAX and table.nbytes <= SMALL_TABLE_BYTES
 
 
 async def bounded(
     desk: Desk, table: pa.Table, row_bytes: RowBytes | None, *, backwards: bool = False, whole_changes: bool = False
 ) -> pa.Table:
-    """The rows that an answer has room for, as JSON or, without `row_bytes`, as Arrow."""
+    """The rows that fit into an answer, as JSON or, without `row_bytes`, as Arrow."""
     if is_small(table):
         return table
     return await desk.link.thread(page_within, table, row_bytes, backwards=backwards, whole_changes=whole_changes)
@@ -175,7 +175,7 @@ async def bounded(
 async def send_pieces(
     desk: Desk, exchange: Exchange, pieces: Iterator[bytes], *, media_type: str, headers: Headers = (), small: bool
 ) -> None:
-    """An answer of many pieces; a small one is made here and now, a large one in threads, piece by piece."""
+    """Send an answer made of pieces. A small one is made here, a large one in threads, piece by piece."""
     encoding = accepted_encoding(exchange.header(b"accept-encoding"))
     if small:
         body = b"".join(pieces)
@@ -193,7 +193,7 @@ async def send_pieces(
 async def send_arrow(
     desk: Desk, exchange: Exchange, table: pa.Table, *, made: memoryview | None = None, headers: Headers = ()
 ) -> None:
-    """The table as an Arrow stream: its length is known, so it goes out without a copy. It may be `made` already."""
+    """Send a table as an Arrow stream, without a copy, because its length is known. Pass `made` if the stream exists."""
     small = is_small(table)
     if made is not None:
         body: list[Buffer] = [made]
@@ -214,7 +214,7 @@ def _cut(body: Sequence[Buffer]) -> Iterator[bytes]:
 async def stream(
     desk: Desk, exchange: Exchange, pieces: Iterator[bytes], *, media_type: str, headers: Headers = ()
 ) -> None:
-    """An answer whose pieces are made in threads, each when the one before has gone, as long as the caller's token holds."""
+    """Send an answer whose pieces are made in threads, each after the one before was sent, while the token is valid."""
     following = _gathered(pieces)
     piece = await desk.link.thread(next, following, b"")
     await exchange.begin(200, media_type=media_type, headers=headers)
@@ -228,7 +228,7 @@ async def stream(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of one size, so that neither crumbs nor lumps go out."""
+    """The same bytes in pieces of `PIECE_BYTES`."""
     waiting: list[Buffer] = []
     size = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""A transport that writes the head and the body of an answer as one piece: one call of the system instead of two."""
+"""A transport that writes the head and the body of an answer together, with one system call instead of two."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, cast
 
 
 class Corked:
-    """A transport in front of another. While it is corked, what is written is gathered.
+    """A wrapper of a transport that gathers writes while it is corked.
 
-    `lingers` says whether the connection is to stay for a while when it is to be closed, and sees to its end then.
+    `close` calls `lingers`, which may take over closing the connection, and then returns True.
     """
 
     __slots__ = ("_gathered", "_lingers", "_transport")
@@ -20,14 +20,14 @@ class Corked:
         self._lingers = lingers
         self._gathered: list[bytes] | None = None
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport behind it has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the wrapped transport
         return getattr(self._transport, name)
 
     def cork(self) -> None:
         self._gathered = []
 
     def uncork(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered data."""
         gathered, self._gathered = self._gathered, None
         if gathered:
             self._transport.write(b"".join(gathered))
@@ -45,6 +45,6 @@ class Corked:
 
 
 def bare(transport: object) -> asyncio.Transport:
-    """The transport itself."""
+    """The wrapped transport."""
     own = transport._transport if isinstance(transport, Corked) else transport  # noqa: SLF001 - of this module
     return cast("asyncio.Transport", own)

@@ -1,4 +1,4 @@
-"""One request and its answer: what handlers read from and write to, over bare ASGI."""
+"""`Exchange`: one request and its answer, for handlers to read from and write to, over bare ASGI."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Headers = Iterable[tuple[bytes, bytes]]
 PIECE_BYTES: Final = 1024 * 1024
 CORRELATION_ID: Final = b"restante-correlation-id"
 NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
-"""A browser is to take an answer for what its media type says. The server puts it onto every answer of HTTP."""
+"""Keeps browsers from guessing another media type. The server adds it to every HTTP answer."""
 _encode_json = msgspec.json.Encoder().encode
 
 
-# Asking the system for randomness each time would let go of the interpreter, and wait for it behind a commit.
+# Reading system randomness for each request would release the interpreter lock, and then wait for it during a commit.
 _OURS = secrets.token_hex(6)
 _numbers = count(1)
 
 
 class ClientGone(Exception):
-    """The other side has closed the connection, or was cut off: there is nobody to answer."""
+    """The client has closed the connection or was cut off, so nobody is left to answer."""
 
 
 class Exchange:
@@ -67,10 +67,10 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         self.place: dict[str, str] = {}
-        """The parts of the path in place of the names of its route."""
+        """The values of the route's path parameters."""
         self.status = 0
         self.code = ""
-        """The code of the problem that was the answer."""
+        """The code of the problem that was answered, if any."""
         self.sent_bytes = 0
         self._receive = receive
         self._send = send
@@ -79,32 +79,32 @@ class Exchange:
         self.correlation_id = correlation_id_of(self._headers.get(CORRELATION_ID))
         self.grant: Grant = NOTHING
         self.roles: frozenset[Role] | None = None
-        """The roles of the request's route: the caller had one of them when it was let in."""
+        """The roles of the request's route, of which the caller had one when it was admitted."""
         self.came_at = 0.0
-        """When its body had come, by the clock of `time.monotonic`."""
+        """The time, by `time.monotonic`, at which the body was complete."""
         self.beside: Headers = ()
-        """Headers of every answer to this request, besides its own."""
+        """Additional headers of every answer to this request."""
 
-    # What was asked
+    # The request
 
     def header(self, name: bytes) -> str | None:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def authorize(self, authorization: str | None) -> None:
-        """Let it come with this header `Authorization`, of which it may have none itself."""
+        """Set the `Authorization` header, which the request must not have itself."""
         if b"authorization" in self._headers:
             raise InvalidRequest("Authorization and a ticket are there together: give one of them.", parameter="ticket")
         if authorization is not None:
             self._headers = {**self._headers, b"authorization": authorization.encode("latin-1")}
 
     def raw(self, name: bytes) -> bytes | None:
-        """A header as it came."""
+        """A header as raw bytes."""
         return self._headers.get(name)
 
     @property
     def distinct(self) -> bool:
-        """Whether no header came twice."""
+        """Whether no header was repeated."""
         return len(self._headers) == len(self.scope["headers"])
 
     def headers(self) -> dict[str, str]:
@@ -166,14 +166,14 @@ class Exchange:
     # The body
 
     async def chunk(self) -> tuple[bytes, bool]:
-        """The next piece of the body, and whether there is more."""
+        """The next piece of the body, and whether more follow."""
         event = await self._receive()
         if event["type"] == "http.disconnect":
             raise ClientGone
         return event["body"], event["more_body"]
 
     async def whole_body(self) -> Buffer | None:
-        """The body, received in one place; None if it must be taken piece by piece."""
+        """The body, received into one buffer; None if it must be read piece by piece."""
         receive = self.scope.get("restante.whole_body")
         whole: WholeBody | None = None if receive is None else receive(self.scope)
         if whole is None:
@@ -182,7 +182,7 @@ class Exchange:
         return whole.buffer
 
     async def gone(self) -> None:
-        """Returns when the other side has closed the connection."""
+        """Wait until the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -191,7 +191,7 @@ class Exchange:
     async def answer(
         self, status: int, body: Buffer = b"", *, media_type: str | bytes | None = None, headers: Headers = ()
     ) -> None:
-        """The whole answer at once."""
+        """Send a whole answer at once."""
         sent = [(CORRELATION_ID, self.correlation_id.encode())]
         if media_type is not None:
             sent.append((b"content-type", media_type.encode() if isinstance(media_type, str) else media_type))
@@ -215,7 +215,7 @@ class Exchange:
         await self.answer(status, _encode_json(value), media_type=b"application/json", headers=headers)
 
     async def begin(self, status: int, *, media_type: str, headers: Headers = ()) -> None:
-        """Begin an answer whose length is not known yet."""
+        """Begin an answer that is sent in pieces."""
         sent = [(CORRELATION_ID, self.correlation_id.encode()), (b"content-type", media_type.encode()), *headers]
         sent += self.beside
         self.status = status
@@ -226,7 +226,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def send_whole(self, status: int, body: Sequence[Buffer], *, media_type: str, headers: Headers = ()) -> None:
-        """A large answer that is there already, in pieces that wait for the client, and without a copy."""
+        """Send a large answer that exists already, in pieces, as fast as the client takes them, and without a copy."""
         length = (b"content-length", b"%d" % sum(map(len, body)))
         await self.begin(status, media_type=media_type, headers=[*headers, length])
         for part in body:
@@ -238,7 +238,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def break_off(self) -> None:
-        """End the connection: there is nobody to answer, or the answer cannot be finished and must not seem whole."""
+        """Abort the connection, because nobody is left to answer, or the answer cannot be finished and must not seem complete."""
         abort = self.scope.get("restante.abort")
         if abort is not None:
             abort()
@@ -258,7 +258,7 @@ class Exchange:
         await self._send({"type": "websocket.accept", "headers": [(CORRELATION_ID, self.correlation_id.encode())]})
 
     def say_goodbye_itself(self) -> None:
-        """When the hub ends, this socket is left to be closed by the code that serves it, once all is answered."""
+        """Leave it to the code that serves this web socket to close it when the hub ends, after its last answers."""
         own = self.scope.get("restante.socket")
         if own is not None:
             own.ends_itself = True
@@ -270,7 +270,7 @@ class Exchange:
         await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def deny_socket(self, error: RestanteError) -> None:
-        """Refuse to open a web socket, and say why."""
+        """Refuse to open a web socket, with a problem as the answer."""
         body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
         headers = [
             (CORRELATION_ID, self.correlation_id.encode()),
@@ -282,7 +282,7 @@ class Exchange:
         await self._send({"type": "websocket.http.response.body", "body": body})
 
     async def problem(self, error: RestanteError) -> None:
-        """The error as problem details; if the answer has begun, there is no way but to break it off."""
+        """Answer with an error as problem details. If the answer has begun, raise `ClientGone`, which breaks it off."""
         if self.status:
             raise ClientGone from error
         self.code = error.code
@@ -302,7 +302,7 @@ def problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:
 
 
 def correlation_id_of(given: bytes | None) -> str:
-    """The caller's own, if it is one that can be written down."""
+    """The caller's own correlation id if it is valid, else a new one."""
     if given is not None and 0 < len(given) <= CORRELATION_ID_CHARACTERS_MAX:
         text = given.decode("latin-1")
         if text.isascii() and text.isprintable() and " " not in text:
@@ -326,7 +326,7 @@ def _parsed(query: bytes) -> dict[str, list[str]]:
 
 
 def unquoted(segment: bytes) -> str:
-    """A segment of a path as text."""
+    """Decode a segment of a path."""
     try:
         return unquote(segment.decode("ascii"), errors="strict")
     except UnicodeError as error:

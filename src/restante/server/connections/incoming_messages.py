@@ -1,6 +1,6 @@
-"""Taking messages in: a body of any type is received where there is room, decoded, and found to be few or many.
+"""Taking messages in: a body of any type is received if there is room, decoded, and classified as few or many messages.
 
-Publishing and staging differ only in what they do with the messages.
+Publishing and staging share this.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 
 def is_for_the_loop(size: int) -> bool:
-    """Whether a body of so many bytes is read in the event loop; a larger one would hold up the others.
+    """Whether a body of `size` bytes is decoded in the event loop. A larger one would hold up other requests.
 
-    Nothing is counted here: how many messages there are is known when the body has been read.
+    The number of messages does not matter here: it is known only after decoding.
     """
     return size <= _LOOP_BODY_BYTES
 
 
 async def read_apart(desk: Desk, size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Read a body of so many bytes by this function: here, or in a thread."""
+    """Call a function that decodes a body of `size` bytes: here, or in a thread if the body is large."""
     if is_for_the_loop(size):
         return function(*args, **kwargs)
     return await desk.link.thread(function, *args, **kwargs)
@@ -42,7 +42,7 @@ async def read_apart(desk: Desk, size: int, function: Callable[P, T], *args: P.a
 
 @asynccontextmanager
 async def incoming(desk: Desk, exchange: Exchange) -> AsyncIterator[Few | Many]:
-    """The messages of a body, which take room while inside."""
+    """A context with the messages of a body, which take room while it lasts."""
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
         content_type = exchange.header(b"content-type")

@@ -1,9 +1,9 @@
-"""The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
+"""The publish socket: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
 
-Small frames that are plainly right go the short way (`ShortFrames`), unless they would overtake another. Others go
-through `_Pipeline`: small ones straight into the committer's queue, one behind the other. A large frame, or one that is looked at apart, is
-prepared in a thread and may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
-of one producer follow each other without a pause; `FrameOrder` says what has to wait for them.
+Small frames that are plainly valid go the short way (`ShortFrames`), unless they would overtake another. Others go through
+`_Pipeline`: small ones straight into the committer's queue, in order. A large frame, or one that needs a closer look, is
+prepared in a thread, and may be planned after small ones of the same commit, so it is waited for before the next frame goes
+in. Numbered frames of one producer follow each other without waiting; `FrameOrder` says which others must wait for them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Publishing = asyncio.Task[None]
 
 @dataclass(slots=True)
 class _Lane:
-    """The numbered frames under way in one partition: all are of one group."""
+    """The numbered frames under way in one partition, all of one producer group."""
 
     group: int
     tasks: set[Publishing] = field(default_factory=set)
@@ -62,7 +62,7 @@ class FrameOrder:
         return list(lane.tasks)
 
     def add(self, task: Publishing, partition: int, producer: ProducerNumbers) -> None:
-        """A numbered frame went into the queue, behind all that it must not overtake."""
+        """Note a numbered frame that went into the queue, after the frames that it must not overtake."""
         lane = self._lanes.get(partition)
         if lane is None or lane.group != producer.group:
             lane = self._lanes[partition] = _Lane(producer.group)
@@ -80,11 +80,11 @@ _log = logging.getLogger("restante.server")
 _GOING_AWAY = 1001
 _NOT_ALLOWED = 1008
 _REASON_CHARACTERS_MAX = 120
-"""A closing frame has room for 123 bytes."""
+"""A close frame has room for a reason of 123 bytes."""
 
 
 async def serve_pipeline(desk: Desk, exchange: Exchange) -> None:
-    """One WebSocket, from its acceptance to its end."""
+    """Serve one WebSocket from its acceptance to its end."""
     await exchange.accept_socket()
     exchange.say_goodbye_itself()
     with desk.passes.held(exchange) as held:
@@ -101,7 +101,7 @@ SOCKETS = (Route("GET", "/v1/publish", serve_pipeline, frozenset({Role.PUBLISHER
 def _short_frames(
     desk: Counter, exchange: Exchange, held: Pass, others: Collection[asyncio.Task[None]]
 ) -> ShortFrames | None:
-    """The short way of a connection's frames; a door, whose desk has no hub, has none."""
+    """The short way of a connection's frames; None for a door, whose desk has no hub."""
     own = exchange.scope.get("restante.socket")
     if own is None or not isinstance(desk, Desk):
         return None
@@ -117,7 +117,7 @@ class _Pipeline:
         self._room = asyncio.Semaphore(PIPELINE_FRAMES_MAX)
         self._answers: set[asyncio.Task[None]] = set()
         self._barrier: asyncio.Task[None] | None = None
-        """A large publish that the next frame has to wait for."""
+        """The large publish that the next frame must wait for, if any."""
         self._order = FrameOrder()
         self._link = desk.link.in_order()
         self._short = _short_frames(desk, exchange, held, self._answers)
@@ -143,7 +143,7 @@ class _Pipeline:
                 task.cancel()
 
     async def _next(self, ended: asyncio.Future[None]) -> str | bytes | None:
-        """The next frame; None when the hub is closing, or the client is let in no more."""
+        """The next frame; None when the hub is closing, or the client is no longer admitted."""
         await self._room.acquire()
         frame = asyncio.ensure_future(self._exchange.receive_event())
         await asyncio.wait((frame, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -157,7 +157,7 @@ class _Pipeline:
         return event["bytes"] if found is None else found  # type: ignore[no-any-return]
 
     async def _finish(self) -> None:
-        """Answer what is under way, and close."""
+        """Wait for the frames under way, and close."""
         if self._short is not None:
             await self._short.finished()
         if self._answers:
@@ -170,7 +170,7 @@ class _Pipeline:
         await self._exchange.close_socket(code, reason[:_REASON_CHARACTERS_MAX])
 
     async def _take(self, data: str | bytes) -> None:
-        """Put one frame into the queue; its answer is sent when it has been committed."""
+        """Put one frame into the queue. Its answer is sent after its commit."""
         number: int | None = None
         with ExitStack() as taken:
             try:
@@ -188,16 +188,16 @@ class _Pipeline:
             await self._turn(label)
             room = taken.pop_all()
         task = asyncio.ensure_future(self._publish(number, sent, label, room))
-        task.add_done_callback(lambda _: room.close())  # also if it was cancelled before it began
+        task.add_done_callback(lambda _: room.close())  # Also if the task is cancelled before it begins.
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
         if label.partition is not None and label.producer is not None:
             self._order.add(task, label.partition, label.producer)
         self._barrier = None if self._desk.link.queues_at_once(Publish(sent, *label)) else task
-        await asyncio.sleep(0)  # so that it is in the queue before the next one
+        await asyncio.sleep(0)  # Lets the task put its frame into the queue before the next one.
 
     async def _turn(self, label: Label) -> None:
-        """Wait until the next frame overtakes nothing. Those before were read while it was being prepared."""
+        """Wait until the next frame would overtake none that it must not overtake."""
         ahead = self._order.ahead(label.partition, label.producer)
         if self._barrier is not None:
             ahead.append(self._barrier)
@@ -205,7 +205,7 @@ class _Pipeline:
             await asyncio.wait(ahead)
 
     async def _publish(self, number: int, sent: Few | Many, label: Label, room: ExitStack) -> None:
-        """Store a frame and answer it; until it is stored it takes room."""
+        """Store a frame, which takes room until then, and answer it."""
         started = time.perf_counter()
         try:
             with room:
@@ -213,7 +213,7 @@ class _Pipeline:
         except RestanteError as error:
             await self._refuse(number, error)
             return
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+        except Exception:  # noqa: BLE001  # the client must get an answer; the log has the details
             _log.exception("A frame failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             await self._refuse(number, Internal("The hub failed. Its log has more, by the correlation id."))
             return
@@ -224,8 +224,8 @@ class _Pipeline:
         await self._put(encode_problem(number, problem_of(error, correlation_id=self._correlation_id)))
 
     async def _put(self, text: str) -> None:
-        """Send an answer. Its frame takes room until then, so a client that reads no answers is not read from either."""
-        # Who has gone, or broke the protocol, gets no answer; the next event says so.
+        """Send an answer. Its frame takes room until then, so that a client that reads no answers is not read from either."""
+        # If the client has gone or broken the protocol, the next event says so.
         with suppress(OSError, RuntimeError):
             await self._exchange.send_text(text)
         self._room.release()

@@ -1,7 +1,7 @@
-"""The protection of connections: who sends too slowly, too much before the point, or does not read, is cut off.
+"""Connections with bounds: a client that sends too slowly, sends too large headers, or does not read is cut off.
 
-Uvicorn's protocol with bounds. Nothing is timed per request: each connection notes when something last happened, and a
-sweeper looks at all of them once a second.
+It extends uvicorn's protocol. Requests have no timers of their own: each connection notes when something last happened, and
+a sweeper examines all connections once a second.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 _CLOSE = b"connection: close\r\n"
 _STRAIGHT_BYTES_MIN = 64 * 1024
-"""From so many bytes on that are still to come, a body is received past the parser."""
+"""If at least this many bytes of a body are still to come, it is received past the parser."""
 _SHORT_ANSWERS_MAX = 64
-"""The number of answers of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
+"""The most unanswered short requests of one connection. With more, the client is not read from until some are answered."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `settings`, `metrics` and `shorts` are set on a subclass, for uvicorn makes the instances.
+    """One connection. `settings`, `metrics` and `shorts` are set on a subclass, because uvicorn makes the instances.
 
-    A request goes to the application, as uvicorn has it, or the short way. Answers leave in the order of the requests.
+    A request goes to the application, as in uvicorn, or the short way. Answers leave in the order of the requests.
     """
 
     settings: ServerSettings
@@ -59,40 +59,40 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._began = self._last = self.loop.time()
         self._begun = 0
-        """How many requests have begun in the bytes that came last."""
+        """How many requests have begun in the last received bytes."""
         self._within = False
-        """A request has begun, and has not come whole."""
+        """Whether a request has begun and is not complete."""
         self._header_bytes = 0
-        """How many bytes have come of a header that is not whole yet."""
+        """How many bytes of incomplete headers have been received."""
         self._named_bytes = 0
-        """How many bytes the request line and the whole headers take."""
+        """The bytes of the request line and the complete headers."""
         self._body_bytes = 0
         self._beside_bytes = 0
-        """Since the body last went on: of trailers, and of what stands beside the length of a chunk."""
+        """The bytes of trailers and chunk extensions since the last byte of the body."""
         self._in_headers = True
         self._incomplete = True
-        """A request has begun (or is to come first), and has not come whole."""
+        """Whether a request has begun and is not complete, or the first one has not come yet."""
         self._earlier: deque[RequestResponseCycle] = deque()
-        """Requests that were not answered yet when the next one came."""
+        """Requests that were unanswered when the next one came."""
         self._whole: WholeBody | None = None
         self._known_heads = KnownHeads()
         self._admitted: AdmittedRequest | None = None
-        """A request that goes the short way, until it has come whole."""
+        """A request that goes the short way, until it is complete."""
         self._short_body = b""
-        """The body of a request that goes the short way, as far as it has come."""
+        """The received part of the body of a request that goes the short way."""
         self._short_answers: deque[ShortAnswer] = deque()
-        """The answers of requests that went past the application, in the order of the requests; an answer that is not there yet is waited for."""
+        """The answers of requests that went the short way, in the order of the requests. Some may not be there yet."""
         self._last_was_short = False
         self._latest_head: PlainHead | None = None
-        """The head of the request that came whole last, if that went the short way."""
+        """The head of the last complete request, if it went the short way."""
         self._closes = False
-        """The connection is closed after the answers that are waited for."""
+        """Whether the connection closes after the pending answers."""
         self._paused: float | None = None
         self._lingers: float | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Corked(transport, self._stays))  # type: ignore[arg-type]  # it has all that a transport has
+        super().connection_made(Corked(transport, self._stays))  # type: ignore[arg-type]  # It has all attributes of a transport.
         self._bare = transport
         self.flow = PipelineFlow(self.transport, self.pipeline)
         if len(self.connections) > self.settings.connections_max:
@@ -116,12 +116,12 @@ class HttpConnection(HttpToolsProtocol):
             self._remember_head(data)
 
     def _remember_head(self, data: bytes) -> None:
-        """Remember the head of what came last: it was one whole request, and nothing else."""
+        """Remember the head of the received data, which was exactly one request."""
         if self._latest_head is not None:
             self._known_heads.remember(data, self._latest_head)
 
     def _goes_as_before(self, data: bytes) -> bool:
-        """Take a whole request whose head went the short way before. False: it is to be parsed, and nothing was done."""
+        """Take a whole request whose head is known. Returns False, with nothing done, if it must be parsed."""
         known = self._known_heads
         head = known.latest if data.startswith(known.own) and len(data) == known.length else known.head_of(data)
         if head is None or not self._has_way_free():
@@ -136,7 +136,7 @@ class HttpConnection(HttpToolsProtocol):
         return True
 
     def _count_unfinished(self, count: int, *, fresh: bool) -> None:
-        """Headers did not end in what came last. How much of it is theirs is known unless another request ended in it."""
+        """Count received bytes of incomplete headers. If another request ended among them, their number is unknown."""
         if not self._begun:
             self._header_bytes += count
         elif fresh and self._begun == 1:
@@ -144,7 +144,7 @@ class HttpConnection(HttpToolsProtocol):
         self._check_headers(self._header_bytes)
 
     def _count_beside(self, count: int, *, went_on: bool) -> None:
-        """The body has not ended, and perhaps went on in what came last."""
+        """Count received bytes that did not continue the body: trailers and chunk extensions."""
         self._beside_bytes = 0 if went_on else self._beside_bytes + count
         self._check_headers(self._beside_bytes)
 
@@ -166,7 +166,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_headers:
-            return  # A trailer, after the body: it is no header, and nobody asks for it.
+            return  # A trailer after the body, which is not used.
         self._named_bytes += len(name) + len(value)
         super().on_header(name, value)
 
@@ -180,7 +180,7 @@ class HttpConnection(HttpToolsProtocol):
             self._go_the_long_way()
 
     def _let_in_short(self) -> AdmittedRequest | None:
-        """Let a request in that may go the short way, if it may: only such ones are under way then."""
+        """Admit a request to the short way, or return None. Only short requests may be under way then."""
         shorts = self.shorts
         short = None if shorts is None else shorts.find(self.parser.get_method(), self.url)
         if short is None or not (
@@ -192,7 +192,7 @@ class HttpConnection(HttpToolsProtocol):
         return None if head is None else short.let_in(head)
 
     def _has_way_free(self) -> bool:
-        """Whether a request may go the short way, as far as those before it are concerned."""
+        """Whether the requests before allow the next one to go the short way."""
         latest: RequestResponseCycle | None = self.cycle
         return (
             (latest is None or latest.response_complete)
@@ -202,12 +202,12 @@ class HttpConnection(HttpToolsProtocol):
         )
 
     def _is_under_way(self) -> bool:
-        """Whether the application has a request that is not answered yet."""
+        """Whether the application has an unanswered request."""
         latest: RequestResponseCycle | None = self.cycle
         return latest is not None and not latest.response_complete
 
     def _go_the_long_way(self) -> None:
-        """Give the request to the application, with what has come of it."""
+        """Give the request to the application, with the part that has been received."""
         self._last_was_short = False
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
@@ -224,7 +224,7 @@ class HttpConnection(HttpToolsProtocol):
             self._earlier.append(earlier)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 - uvicorn's own type
-        """Start a request of the application; behind answers of the short way that are waited for, it waits."""
+        """Start a request of the application. If short answers are pending, it waits for them."""
         if self._short_answers:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, app))
@@ -232,7 +232,7 @@ class HttpConnection(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def _go_the_short_way(self, admitted: AdmittedRequest) -> None:
-        """A request has come whole that goes the short way, if it is right; else the application takes it."""
+        """Take a complete request the short way, or give it to the application if it is not plainly valid."""
         body, self._admitted = self._short_body, None
         way = admitted.head.way
         answer = way.take(admitted, body, self)
@@ -247,10 +247,10 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def answer_in_turn(self) -> None:
-        """Write the answers of the short way that are there, up to the first that is not.
+        """Write the short answers that are there, up to the first that is not.
 
-        Answers of one commit are there together: the first that is given writes them all, and starts what waits behind them. Those
-        given after it do nothing more, or the next request would be started beside it.
+        Answers of one commit come together: the first call writes them all, and starts the request that waits for them. Later
+        calls do nothing, or the next request would be started concurrently.
         """
         answers, closing, state = self._short_answers, self._bare.is_closing(), self.server_state
         if not answers:
@@ -281,9 +281,9 @@ class HttpConnection(HttpToolsProtocol):
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
+        """Tell all requests that the client has gone. Uvicorn tells only the latest one."""
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
+        self._unset_keepalive_if_required()  # Uvicorn leaves this timer, which would keep the connection in memory.
         if self._admitted is not None:
             self._admitted.head.way.let_out(self._admitted)
             self._admitted = None
@@ -303,7 +303,7 @@ class HttpConnection(HttpToolsProtocol):
             super().handle_websocket_upgrade()
 
     def whole_body(self, scope: Mapping[str, Any]) -> WholeBody | None:
-        """Receive the rest of a request's body in one place; None if it has come already."""
+        """Receive the rest of a request's body into one buffer; None if the body is complete already."""
         cycle = self.cycle
         if cycle.scope is not scope or not cycle.more_body or cycle.disconnected:
             return None
@@ -321,7 +321,7 @@ class HttpConnection(HttpToolsProtocol):
         return self._whole
 
     def _length_to_come(self) -> int | None:
-        """The length of the body that is being received, if it is known and much of it is still to come; else None."""
+        """The length of the body being received, if it is known and much of it is still to come; else None."""
         headers = dict(self.headers)
         if b"content-length" not in headers or b"transfer-encoding" in headers:
             return None
@@ -335,7 +335,7 @@ class HttpConnection(HttpToolsProtocol):
         return length if length - self._body_bytes >= _STRAIGHT_BYTES_MIN else None
 
     def _receive_straight(self, whole: WholeBody, begun: bytearray, length: int) -> None:
-        """Receive the rest of a body past the parser: into the place where it will lie."""
+        """Receive the rest of a body past the parser, directly into its buffer."""
         receiver = StraightReceiver(self, begun, length, self._came_straight)
         whole.buffer = receiver.whole
         self._read_by(receiver)
@@ -344,13 +344,13 @@ class HttpConnection(HttpToolsProtocol):
         self._last = self.loop.time()
         self._body_bytes += count
         if last:
-            # The parser waits for a body that it has not seen: another one reads what follows.
+            # The old parser still waits for the body that bypassed it, so a new one reads what follows.
             self.parser = _parser(self)
             self._read_by(self)
             self.on_message_complete()
 
     def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
-        """Have what comes read by this protocol. The event loop asks which one it is when it begins to read."""
+        """Make this protocol receive further data. The event loop looks it up when reading is resumed."""
         self._bare.pause_reading()
         self._bare.set_protocol(protocol)
         if not self.flow.read_paused:
@@ -385,7 +385,7 @@ class HttpConnection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.flow.resume_reading()
         if self._incomplete and not self.transport.is_closing():
-            # Answered before the body had come: what still comes is thrown away, but not for long.
+            # The answer came before the end of the body. The rest is thrown away, for a limited time.
             self._lingers = self._last + _LINGER_SECONDS
 
     def pause_writing(self) -> None:
@@ -408,7 +408,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._lingers is not None and now > self._lingers:
             self.transport.abort()
         elif self._refused or self.transport.is_closing():
-            # What was written last is still to go out; who does not take it is left.
+            # The last answer is still being sent. A client that does not take it is cut off.
             if now - self._last > settings.answer_idle_seconds:
                 self.transport.abort()
         elif self._paused is not None and now - self._paused > settings.answer_idle_seconds:
@@ -423,7 +423,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _sweep_body(self, now: float) -> None:
         allowed = self.settings.body_idle_seconds
-        # Reading is paused while the hub is busy with what came: that is not the client's fault.
+        # While reading is paused the hub is busy, which is not the client's fault.
         if not self.flow.read_paused and (
             now - self._last > allowed or now - self._began > allowed + self._body_bytes / BODY_BYTES_PER_SECOND_MIN
         ):
@@ -439,9 +439,9 @@ class HttpConnection(HttpToolsProtocol):
         self._refuse(400, "invalid_request", msg)
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
-        """Answer without the application, and close: once the client has, or soon. What it still sends is thrown away.
+        """Answer without the application, and close when the client has closed, or soon. Further data is thrown away.
 
-        If it were closed at once, while there is something unread, the system would take the answer back.
+        Closing at once with unread data would reset the connection, and the client might lose the answer.
         """
         if self._refused:
             return
@@ -457,7 +457,7 @@ class HttpConnection(HttpToolsProtocol):
         self.answer_in_turn()
 
     def _stays(self) -> bool:
-        """Whether a client that is still sending a body is heard out for a while, so that it gets the answer it was given."""
+        """Whether to linger for a client that is still sending a body, so that it gets its answer."""
         latest: RequestResponseCycle | None = self.cycle
         answered = latest is not None and latest.response_complete
         sending = self._incomplete and not self._in_headers
@@ -469,7 +469,7 @@ class HttpConnection(HttpToolsProtocol):
         return True
 
     def _end_refused(self) -> None:
-        if self._is_under_way() or not self.transport.can_write_eof():  # TLS has no half that is closed
+        if self._is_under_way() or not self.transport.can_write_eof():  # TLS cannot be half-closed
             self.transport.close()
         else:
             self.transport.write_eof()
@@ -477,7 +477,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def _parser(connection: HttpConnection) -> httptools.HttpRequestParser:
-    """A parser as uvicorn has it."""
+    """A parser configured like uvicorn's."""
     parser = httptools.HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

@@ -1,4 +1,4 @@
-"""How much may be under way at once: beyond it, callers are asked to come back, so that memory stays bounded."""
+"""`Room` bounds what may be under way at once. Beyond the bounds, callers are refused for now, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY_AFTER_SECONDS = 1
 
 
 class Wait(Enum):
-    """The wait of somebody."""
+    """The things that requests wait for."""
 
     PEEK = "mail"
     BATCH = "the completion of a batch"
@@ -25,7 +25,7 @@ class Wait(Enum):
 
 
 class Room:
-    """Counts what is under way; used from the event loop only."""
+    """Counts the requests under way. Used only from the event loop."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -33,18 +33,18 @@ class Room:
         self.publish_bytes = 0
         self.reads = 0
         self.waits = dict.fromkeys(Wait, 0)
-        """How many requests wait, by what they wait for; they hold nothing but their connection."""
+        """How many requests wait for each thing. They take up only a connection."""
         self.refused = 0
 
     def publish(self) -> PublishRoom:
-        """Room for one publish, while inside; its bytes are taken as they come."""
+        """A context with room for one publish, whose bytes take room as they come."""
         if self.publishes >= self._settings.publishes_waiting_max:
             raise self._overloaded(f"{self.publishes} publishes are waiting already")
         return PublishRoom(self)
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        """Take room for one request that reads, or that commits something small."""
+        """A context with room for one request that reads, or commits something small."""
         if self.reads >= self._settings.reads_waiting_max:
             raise self._overloaded(f"{self.reads} requests are reading or waiting to read")
         self.reads += 1
@@ -55,7 +55,7 @@ class Room:
 
     @contextmanager
     def wait(self, what: Wait) -> Iterator[None]:
-        """Counts one who waits; there is always room."""
+        """A context that counts a waiting request. There is always room."""
         self.waits[what] += 1
         try:
             yield
@@ -63,25 +63,25 @@ class Room:
             self.waits[what] -= 1
 
     def has_place(self, count: int) -> bool:
-        """Whether a publish of so many bytes would be let in now."""
+        """Whether there is room for a publish of `count` bytes."""
         settings = self._settings
         return self.publishes < settings.publishes_waiting_max and (
             not self.publish_bytes or self.publish_bytes + count <= settings.publish_bytes_in_flight_max
         )
 
     def enter(self, count: int) -> None:
-        """A publish for which there is a place begins."""
+        """Take room for a publish, after `has_place`."""
         self.publishes += 1
         self.publish_bytes += count
 
     def leave(self, count: int, publishes: int = 1) -> None:
-        """Give back the room of so many publishes, of `count` bytes together, that have ended."""
+        """Give back the room of publishes that have ended, with `count` bytes together."""
         self.publishes -= publishes
         self.publish_bytes -= count
 
     def take(self, count: int) -> None:
         bound = self._settings.publish_bytes_in_flight_max
-        # The first always fits, else a body larger than the bound could never be sent.
+        # The first publish always fits, or a body larger than the bound could never be sent.
         if self.publish_bytes and self.publish_bytes + count > bound:
             raise self._overloaded(f"{self.publish_bytes} bytes of {bound} are being published")
         self.publish_bytes += count

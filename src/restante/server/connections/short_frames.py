@@ -1,6 +1,6 @@
-"""The short way of small text frames on a pipelined link: from the socket to the committer and back, without a task.
+"""The short way of small text frames on the publish socket: from the socket to the committer and back, without a task.
 
-Only a frame that is plainly right, and overtakes nothing, goes this way. `Pipeline` takes every other frame, in its turn.
+Only frames that are plainly valid and overtake nothing go this way. `_Pipeline` takes all others, in order.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ class ShortFrames:
         self._held = held
         self._correlation_id = correlation_id
         self._others = others
-        """The frames under way that `Pipeline` took."""
+        """The frames under way in `_Pipeline`."""
         self._ahead = socket.queue.qsize()
-        """How many frames came that `Pipeline` has not taken yet."""
+        """How many received frames `_Pipeline` has not taken yet."""
         self._under_way = 0
         self._number = 0
         """How many frames went this way."""
         self._told: list[tuple[int, str]] = []
-        """Answers that are written at the end of this turn of the event loop, with the places of their frames: refusals are told before what was stored."""
+        """Answers to be written at the end of this turn of the event loop, with the positions of their frames, to sort them by."""
         self._rest: asyncio.Future[None] | None = None
-        """Done when nothing is under way any more, for `finished`."""
+        """Done when no frame is under way any more, for `finished`."""
         socket.short = self
 
     def takes(self, frame: bytes | None) -> bool:
-        """Have the messages of a text frame stored, and answer it. False: `Pipeline` takes it, and nothing was done; None is any other frame."""
+        """Submit a text frame; None stands for any other frame. Returns False, with nothing done, if `_Pipeline` must take it."""
         if frame is not None and self._is_open(len(frame)) and self._submitted(frame):
             return True
         self._ahead += 1
         return False
 
     def taken_up(self) -> None:
-        """`Pipeline` has put a frame into the queue of the committer, or has refused it."""
+        """Note that `_Pipeline` has put a frame into the committer's queue, or has refused it."""
         self._ahead -= 1
 
     async def finished(self) -> None:
-        """Take no more, and wait until all that is under way is answered."""
+        """Take no more frames, and wait until all frames under way are answered."""
         self._socket.short = None
         if self._under_way:
             self._rest = self.loop.create_future()
             await self._rest
 
     def _is_open(self, size: int) -> bool:
-        """Whether a frame of so many bytes would overtake nothing, and there is room for it."""
+        """Whether a frame of `size` bytes would overtake nothing, and there is room for it."""
         return (
             not self._ahead
             and not self._others
@@ -97,7 +97,7 @@ class ShortFrames:
             self._desk.hub.publish_letters_soon(letters, read, answer, self._held.grant, partition)
         except RestanteError:
             return False
-        except Exception:  # noqa: BLE001  # nothing was done yet: `Pipeline` tries, and answers if it fails too
+        except Exception:  # noqa: BLE001  # nothing was done yet, so `_Pipeline` tries, and answers if it fails too
             _log.exception("A frame failed on its short way.")
             return False
         self._number += 1
@@ -106,8 +106,8 @@ class ShortFrames:
         return True
 
     def tell_all(self, requests: Sequence[CommitRequest[Receipt]]) -> bool:
-        """Answer frames of one commit that were stored."""
-        answers: list[_FrameAnswer] = [request.waiter for request in requests]  # type: ignore[misc]  # they name these frames
+        """Answer the stored frames of one commit."""
+        answers: list[_FrameAnswer] = [request.waiter for request in requests]  # type: ignore[misc]  # all are waiters of this connection
         receipts = [request.answer() for request in requests]
         now = time.monotonic()
         count_stored(self._desk, *receipts)
@@ -122,7 +122,7 @@ class ShortFrames:
             text = encode_receipt(answer.number, request.answer())
         except RestanteError as error:
             text = self._problem(answer.number, error)
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+        except Exception:  # noqa: BLE001  # the client must get an answer; the log has the details
             _log.exception("A frame failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             failed = Internal("The hub failed. Its log has more, by the correlation id.")
             text = self._problem(answer.number, failed)
@@ -138,7 +138,7 @@ class ShortFrames:
         self._told.append((answer.place, text))
 
     def _write(self) -> None:
-        """Write the answers that are there, in the order of their frames, in one piece."""
+        """Write the gathered answers in the order of their frames, with one write."""
         told, self._told = sorted(self._told), []
         self._under_way -= len(told)
         with suppress(OSError, RuntimeError):  # The client has gone.

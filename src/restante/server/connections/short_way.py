@@ -1,4 +1,4 @@
-"""The short way of a request past the application, as a connection sees it."""
+"""The short way of requests past the application, from the view of a connection."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class PlainHead(NamedTuple):
     """The headers of the request."""
     authorization: str | None
     recurs: bool
-    """Whether other requests of the connection are likely to have the same one."""
+    """Whether later requests of the connection are likely to have the same head."""
     counts: bytes = b""
-    """The header, if any, whose value is a number that is another each time."""
+    """The header, if any, whose value is a number that changes with each request."""
 
 
 class AdmittedRequest(NamedTuple):
-    """A request that was let in, before its body had come. It has taken room for its body, if its way takes any."""
+    """A request that was admitted before its body was complete. It has room for its body, if its way takes room."""
 
     head: PlainHead
     grant: Grant
@@ -40,22 +40,22 @@ class AdmittedRequest(NamedTuple):
 
 
 class ShortWay(Protocol):
-    """Takes requests of one route that are plainly right, without the application."""
+    """Takes plainly valid requests of one route without the application."""
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """The parsed head; None if a request with it does not go this way. The same head says the same."""
+        """The parsed head; None if a request with it does not go this way. Equal heads must give equal results."""
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
-        """Take room for a request, if there is any, and its caller may do what it asks for."""
+        """Admit a request, and take room for it; None if there is no room, or the caller may not make it."""
 
     def let_out(self, admitted: AdmittedRequest) -> None:
-        """Give the room back of a request that does not go this way."""
+        """Give back the room of an admitted request that does not go this way."""
 
     def take(self, admitted: AdmittedRequest, body: bytes, connection: Answering) -> ShortAnswer | None:
-        """Do what is asked; its answer comes later. None: nothing was done, the long way is to be gone."""
+        """Submit a complete request, whose answer comes later. None, with nothing done, if it must go the long way."""
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
-        """Let a request in that has come whole, and take it. None: nothing was done, the long way is to be gone."""
+        """Admit and submit a complete request. None, with nothing done, if it must go the long way."""
 
 
 _KNOWN_HEADS_MAX = 8
@@ -64,7 +64,7 @@ _DIGITS_MAX = 18
 
 
 class _CountingHead(NamedTuple):
-    """A head around the number in it."""
+    """A head split around its changing number."""
 
     before: bytes
     behind: bytes
@@ -82,29 +82,28 @@ class _CountingHead(NamedTuple):
 
 
 class KnownHeads:
-    """The heads of requests that went a short way on one connection, by their very bytes.
+    """The heads of requests that went a short way on one connection, by their exact bytes.
 
-    The parser has read these bytes, between two requests as now, and found the head of a request with a body of known
-    length. So bytes that are equal, with just as long a body behind them, need not be parsed once more. Of a head that counts
-    all bytes are equal but the digits of its number.
+    The parser has already read these bytes at the start of a request, and found a head with a body of known length. So equal
+    bytes, followed by a body of that length, need not be parsed again. A counting head may differ in its number.
     """
 
     __slots__ = ("_counting", "_heads", "any", "latest", "length", "own")
 
     def __init__(self) -> None:
         self.any = False
-        """Whether a head was remembered."""
+        """Whether any head is known."""
         self.own = b""
         self.length = -1
-        """The length of the whole request whose head was found last: most connections have one kind of request, of one length."""
+        """The length of the last whole request with a known head: most connections repeat one kind of request of one length."""
         self.latest: PlainHead | None = None
-        """The head of a request that begins with `own` and is just so long."""
+        """The head of a request that begins with `own` and has this length."""
         self._heads: dict[bytes, PlainHead] = {}
         self._counting: _CountingHead | None = None
-        """The latest: a connection is one producer's, as a rule."""
+        """The latest counting head. One is enough, because a connection usually belongs to one producer."""
 
     def remember(self, data: bytes, head: PlainHead) -> None:
-        """Remember the head of a whole request that came at once."""
+        """Remember the head of a whole request that came in one piece."""
         own = data[: len(data) - head.size]
         if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
             return
@@ -118,7 +117,7 @@ class KnownHeads:
         self._heads[own] = head
 
     def head_of(self, data: bytes) -> PlainHead | None:
-        """The head of a whole request, if it is known and nothing else came with it."""
+        """The head of a whole request, if it is known and `data` has nothing else."""
         end = data.find(b"\r\n\r\n") + 4
         own = data[:end]
         head = self._heads.get(own)
@@ -131,7 +130,7 @@ class KnownHeads:
 
 
 def _counting(own: bytes, head: PlainHead) -> _CountingHead | None:
-    """A head around its number; None if that is not plainly one."""
+    """Split a head around its number; None if it is not plainly a number."""
     number = head.given[head.counts]
     name = own.lower().find(b"\r\n" + head.counts + b":")
     start = own.find(number, name + len(head.counts) + 3)
@@ -144,36 +143,36 @@ class ShortWays(Protocol):
     """The short ways of a server."""
 
     def find(self, method: bytes, url: bytes) -> ShortWay | None:
-        """The way that a request may go, as far as its first line says; None if there is none."""
+        """The short way for a request with this first line; None if there is none."""
 
 
 class Answering(Protocol):
     """A connection whose answers leave in the order of its requests."""
 
     def answer_in_turn(self) -> None:
-        """An answer is there."""
+        """Called when an answer is there."""
 
 
 class ShortAnswer:
-    """The answer to a request that went the short way, once it is there."""
+    """The answer to a request that went the short way, which may not be there yet."""
 
     __slots__ = ("_connection", "body", "head", "status")
 
     def __init__(self, connection: Answering, refusal: bytes = b"") -> None:
         self._connection = connection
         self.status = 0
-        """0: it is a refusal that is written as it stands, or it is not there yet."""
+        """The status; 0 for a refusal that is written unchanged, or while the answer is not there yet."""
         self.head = b""
-        """The headers of the answer, as they are written."""
+        """The encoded headers of the answer."""
         self.body = refusal
-        """The body, or nothing: it is not there yet."""
+        """The body; empty while the answer is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body
         self._connection.answer_in_turn()
 
     def written(self, defaults: bytes) -> bytes:
-        """The answer as it goes out, with the headers that every answer has."""
+        """The encoded answer, with the default headers."""
         status, body = self.status, self.body
         if not status:
             return body
@@ -181,7 +180,7 @@ class ShortAnswer:
 
 
 class AnswerDefaults:
-    """The headers of every answer as they are written; uvicorn makes others each second, for the date."""
+    """A cache of the encoded default headers, which uvicorn renews each second because of the date."""
 
     def __init__(self) -> None:
         self._headers: Headers = ()
@@ -194,9 +193,9 @@ class AnswerDefaults:
 
 
 class PipelineFlow(FlowControl):
-    """A flow control that reads nothing more of a connection while whole requests wait on it.
+    """Flow control that does not resume reading from a connection while complete requests wait on it.
 
-    Uvicorn reads on after each answer. Who pipelines faster than it is answered would fill the memory with requests.
+    Uvicorn resumes after each answer, so a client that pipelines faster than it is answered could fill the memory.
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: Collection[object]) -> None:

@@ -1,4 +1,4 @@
-"""WebSockets: frames take room as they come, and a client that answers no ping is let go of."""
+"""WebSockets: frames take room as they come, and a client that answers no ping is disconnected."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ _LONG = struct.Struct(">BBQ")
 
 
 class Pushing(Protocol):
-    """The part that writes to a socket whenever there is room."""
+    """A part that pushes to a socket whenever there is room."""
 
     def flush(self) -> None:
-        """Write on: there is room again."""
+        """Continue writing, because there is room again."""
         ...
 
     def farewell(self) -> None:
-        """The client has not answered for too long."""
+        """Called when the client has not answered a ping in time."""
         ...
 
 
 class TakingFrames(Protocol):
-    """The part that takes frames as soon as they have come, past the application."""
+    """A part that takes frames as soon as they are received, past the application."""
 
     def takes(self, frame: bytes | None) -> bool:
-        """Take a text frame; False: it goes to the application. None is a frame that is no text."""
+        """Take a text frame; None stands for a frame that is no text. Returns False if the application must take it."""
         ...
 
 
 def text_head(length: int) -> bytes:
-    """The bytes before a text of so many bytes."""
+    """The frame header of a text of this length."""
     if length < 126:
         return _SHORT.pack(_TEXT, length)
     if length < 65_536:
@@ -64,7 +64,7 @@ def text_head(length: int) -> bytes:
 
 
 class _Handshake(ServerProtocol):
-    """The protocol of WebSockets; its refusals are problems, with the headers that every answer has."""
+    """The WebSocket handshake, whose refusals are problems with the usual headers."""
 
     _given: bytes | None = None
     """The caller's own correlation id."""
@@ -89,7 +89,7 @@ class _Handshake(ServerProtocol):
 
 
 def _refusal(status: int, text: str) -> RestanteError:
-    """Why a WebSocket was not opened that the application has not seen, or has failed to open."""
+    """The error for a handshake that failed without, or in, the application."""
     if status >= 500:
         return Internal("The hub failed. Its log has more.")
     detail = text.partition("\n")[0]
@@ -97,26 +97,26 @@ def _refusal(status: int, text: str) -> RestanteError:
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
+    """One WebSocket. A client that answers no ping is disconnected, and what it has not read is discarded."""
 
     room: Room
-    """Set on a subclass, for uvicorn makes the instances."""
+    """Set on a subclass, because uvicorn makes the instances."""
     live: Pushing | None = None
-    """The part that pushes messages over this socket; it also says when the socket is to be closed."""
+    """The part that pushes messages over this socket. It also decides when to close the socket."""
     ends_itself = False
-    """Whether the part that is served over this socket says goodbye when the hub ends, once it has answered what it has."""
+    """Whether the code that serves this socket closes it itself when the hub ends, after its last answers."""
     short: TakingFrames | None = None
-    """The part that is asked for each frame first."""
+    """The part that may take each frame first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)
         self.conn = _Handshake(max_size=self.config.ws_max_size, logger=self.logger)
         self._queued = 0
-        """Bytes of frames that are whole, and that nobody has taken yet."""
+        """The bytes of complete frames that have not been taken yet."""
         self._held = 0
-        """Bytes that take room."""
+        """The bytes that take room."""
         self._loose = 0
-        """Parts of an unfinished message that each lie by themselves."""
+        """The number of separate parts of an unfinished message."""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -126,7 +126,7 @@ class Socket(WebSocketsSansIOProtocol):
             self._turn_away(error)
 
     def handle_cont(self, event: Frame) -> None:
-        """A part of a message. Many small ones are put together: each by itself takes far more than its bytes."""
+        """Take a part of a message. Many small parts are joined, because each object takes far more memory than its bytes."""
         super().handle_cont(event)
         self._loose = self._loose + 1 if self.frames else 0
         if self._loose == _LOOSE_PARTS_MAX:
@@ -147,19 +147,19 @@ class Socket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     def write_texts(self, texts: Sequence[bytes]) -> None:
-        """Write texts as a frame each, in one piece, past the application; nothing, if the socket is being closed."""
+        """Write each text as a frame, with one write, past the application. Does nothing if the socket is being closed."""
         if not self.close_sent and not self.transport.is_closing():
             self.transport.write(b"".join([part for text in texts for part in (text_head(len(text)), text)]))
 
     def _close_for_no_text(self) -> None:
-        """Close with 1007, as RFC 6455 has it. Uvicorn logs a traceback for each, and fails if the client has closed."""
+        """Close with 1007, as RFC 6455 demands. Uvicorn itself would log a traceback, or fail if the client has closed."""
         self.frames = []
         if self.conn.state is State.OPEN:
             self.conn.send_close(CloseCode.INVALID_DATA, "A text frame is UTF-8.")
             self.handle_parser_exception()
 
     def taken(self) -> None:
-        """Note that a frame was taken: the code that works on it takes the room for it."""
+        """Note that a frame was taken. The code that processes it takes its own room."""
         if self._queued and self.queue.empty():
             self._queued = 0
             self._hold()
@@ -169,7 +169,7 @@ class Socket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def _hold(self) -> None:
-        """Frames take room as they come, whole or not: who never ends one would hold memory that nobody counts."""
+        """Take room for received bytes, even of incomplete frames: an endless frame would hold uncounted memory."""
         came = len(self.conn.reader.buffer) + (self.conn.current_size or 0) + self._queued
         count = max(0, came - SOCKET_BYTES_UNCOUNTED)
         if count > self._held:
@@ -185,7 +185,7 @@ class Socket(WebSocketsSansIOProtocol):
         self._held = self._queued = 0
 
     def _turn_away(self, error: Overloaded) -> None:
-        """Say that there is no room, and close. What still comes is thrown away, so that the other side hears of it."""
+        """Report that there is no room, and close. Further data is thrown away, so that the client gets the report."""
         self._let_go()
         if self.close_sent or not self.handshake_complete or self.conn.state is not State.OPEN:
             self.transport.abort()
@@ -215,14 +215,14 @@ class Socket(WebSocketsSansIOProtocol):
         if self.live is None and not self.ends_itself:
             super().shutdown()
         else:
-            self.close_timeout = _LINGER_SECONDS  # A client that does not answer the goodbye is not waited for.
+            self.close_timeout = _LINGER_SECONDS  # Do not wait long for the client's close frame.
 
     def keepalive_timeout(self) -> None:
         if self.live is not None:
             self.live.farewell()
             self.conn.fail(_GOING_AWAY, "idle")
         super().keepalive_timeout()
-        # Closing alone would wait for ever until the other side has read what was sent.
+        # Closing alone would wait for ever if the client does not read.
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
 

@@ -1,4 +1,4 @@
-"""Waiting on behalf of a client: not longer than it stays, nor than the hub does."""
+"""Waiting on behalf of a client, until it leaves, or the hub closes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the wait; None when the hub is closing. Nobody waits for a client that has gone, or is let in no more."""
+    """The result of the wait; None when the hub is closing. Raises if the client has gone or is no longer admitted."""
     work = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(exchange.gone())
     drained = asyncio.ensure_future(desk.draining.wait())
@@ -33,4 +33,4 @@ async def unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, An
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(work, gone, drained, return_exceptions=True)
-        del work, gone, drained, task  # An error holds this frame, and would keep what holds the error.
+        del work, gone, drained, task  # An error's traceback holds this frame, and a task the error: break the cycle.

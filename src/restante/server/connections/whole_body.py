@@ -1,7 +1,7 @@
-"""A body, received where it will lie, and nobody is woken before its last byte.
+"""Receiving a large body into one buffer, without waking the application before its last byte.
 
-One of known length is received straight from the system into its place (`StraightReceiver`): no parser looks at it, and
-nothing is copied on the way. Any other comes piece by piece through the parser, and each piece is copied once.
+A body of known length is received from the system straight into its buffer (`StraightReceiver`), without the parser and
+without a copy. Any other comes piece by piece through the parser, and each piece is copied once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from restante.model.storage.changes import Buffer
 
 
 class WholeBody:
-    """The bytes that have come, and a future that is done when all have, or with the error that ended it.
+    """The received bytes, and a future that is done when all have come, or with the error that ended the body.
 
-    The buffer grows with what comes. A length that was only announced takes no memory.
+    The buffer grows with the received bytes. An announced length alone takes no memory.
     """
 
     __slots__ = ("buffer", "done")
@@ -36,24 +36,24 @@ class WholeBody:
         if error is None:
             self.done.set_result(None)
         else:
-            # The error and the frames it came through hold each other, and this, until the collector finds them.
+            # The error's traceback keeps this object until a garbage collection, so do not let it keep the bytes.
             self.buffer = bytearray()
             self.done.set_exception(error)
 
 
 class StraightReceiver(asyncio.BufferedProtocol):
-    """The protocol of a connection while the rest of a body comes. Whatever else happens is told to the connection.
+    """The protocol of a connection while the rest of a body is received. Other events are passed to the connection.
 
-    It asks the system for the bytes of the body and for no more, so what follows the body is left to the parser.
+    It reads no more than the bytes of the body from the system, so what follows is left to the parser.
     """
 
     def __init__(
         self, connection: asyncio.Protocol, begun: Buffer, length: int, received: Callable[[int, bool], None]
     ) -> None:
-        """`received` hears how many bytes have come, and whether they were the last."""
+        """`received` is called with the number of received bytes, and whether they were the last."""
         self._connection = connection
         self._received = received
-        # The system gives memory to what is touched: a length that was only announced takes none.
+        # The system only provides memory that is touched, so an announced length alone takes none.
         self.whole = np.empty(length, np.uint8).data
         self.whole[: len(begun)] = begun
         self._rest = self.whole[len(begun) :]

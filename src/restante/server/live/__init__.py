@@ -1,1 +1,1 @@
-"""Live delivery: a client that is connected gets new messages at once; one that is slow loses nothing, only freshness."""
+"""Live delivery: a connected client gets new messages at once; a slow one gets them later, but loses none."""

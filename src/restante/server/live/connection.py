@@ -1,7 +1,7 @@
-"""One connected client: what waits for it, what is replayed to it, and when it is told what.
+"""One connected client: the messages that wait for it or are replayed to it, and the frames that it is sent.
 
-Messages go through its bounded queue into its line, as far as the line takes them. While what came before is replayed
-from history, new messages are not enqueued: the replay reads on until nothing new has come, and then gives over.
+Messages go through its bounded queue into its line, as fast as the line takes them. While older messages are replayed from
+history, new ones are not enqueued: the replay reads on until it has caught up, and then live delivery takes over.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from restante.wire.live import Disconnect, Disconnected, encode_hub_frame
 
 
 class Line(Protocol):
-    """The way to the client."""
+    """The connection to the client."""
 
     @property
     def open(self) -> bool:
-        """Whether the line takes more just now."""
+        """Whether the line takes more now."""
         ...
 
     def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:
-        """Put frames onto the line, and messages behind them."""
+        """Write frames, then messages."""
         ...
 
     def push(self, counter: int, rows: LiveRows) -> None:
-        """Put messages onto the line, counted after a number."""
+        """Write messages, counted from `counter` + 1."""
         ...
 
     async def ready(self) -> None:
-        """Wait until the connection takes more; raises `ClientGone` if it is lost."""
+        """Wait until the line takes more. Raises `ClientGone` if it is lost."""
         ...
 
     async def hang_up(self, reason: Disconnected) -> None:
-        """The last frame has been written: end it."""
+        """Close the line after the last frame."""
         ...
 
 
 class LiveConnection:
-    """One client of one recipient, while it is connected. Used from the event loop only."""
+    """One connected client of one recipient. Used only from the event loop."""
 
     __slots__ = (
         "_frames",
@@ -75,33 +75,33 @@ class LiveConnection:
         self.queue = queue
         self.held = held
         self.keeps_up = keeps_up
-        """Rather than to drop messages, it reads them from history: its client cannot tell a gap."""
+        """Whether to read messages from history instead of dropping them, because the client cannot detect gaps."""
         self.replay: asyncio.Task[None] | None = None
-        """The replay, which reads from history what is to come before everything else."""
+        """The task that replays messages from history, which come before all others."""
         self.again = False
-        """Whether a message came during the replay: history has to be read once more."""
+        """Whether a message came during the replay, so that history must be read again."""
         self.start_replay: Callable[[LiveConnection], None] = lambda _: None
         self.ending = False
-        """Whether the connection was told to go: it gets what waits, and nothing else."""
+        """Whether the connection is ending: it only gets what already waits."""
         self.closed = False
-        """The last frame has been written."""
+        """Whether the last frame has been written."""
         self._line = line
         self._frames: deque[bytes] = deque()
 
     @property
     def behind(self) -> int:
-        """How many frames wait to be written that are no messages."""
+        """How many frames other than messages wait to be written."""
         return len(self._frames)
 
     def has_room_for(self, frame: bytes) -> bool:
-        """Whether a frame that is no message, and no answer, may wait too."""
+        """Whether there is room for another frame that is neither a message nor an answer."""
         waiting = sum([len(own) for own in self._frames])
         return len(self._frames) < self.queue.messages_max and waiting + len(frame) <= self.queue.bytes_max
 
     def deliver(self, rows: LiveRows) -> None:
-        """Messages that have just been committed, in order."""
+        """Take messages that have just been committed, in order."""
         if self.ending:
-            return  # It comes back, and finds this in history.
+            return  # The client will reconnect, and find them in history.
         if self.replay is not None:
             self.again = True
             return
@@ -120,7 +120,7 @@ class LiveConnection:
         self.flush()
 
     def _takes_at_once(self, rows: LiveRows) -> bool:
-        """The usual way: nothing waits, and all of it fits into one write."""
+        """Whether messages can be written directly, which is usual: nothing waits, and they fit into one write."""
         return (
             not self.queue
             and not self._frames
@@ -130,14 +130,14 @@ class LiveConnection:
         )
 
     def catch_up(self) -> None:
-        """Read on from history: there is more than has been sent."""
+        """Read further messages from history, because there are more than were sent."""
         if self.replay is not None:
             self.again = True
         elif not self.ending:
             self.start_replay(self)
 
     def tell(self, frame: bytes) -> None:
-        """Send a frame that is no message; it goes before messages that wait."""
+        """Send a frame that is no message. It goes before waiting messages."""
         if not self.ending:
             self._frames.append(frame)
             self.flush()
@@ -151,19 +151,19 @@ class LiveConnection:
             line.write(told, queue.take(LIVE_WRITE_BYTES))
 
     async def heard(self) -> None:
-        """Returns when not too much waits that was said to the client: who does not listen is not listened to."""
+        """Wait until not too many frames wait for the client: one that does not read is not read from."""
         while len(self._frames) > LIVE_SENDS_MAX:
             await self._line.ready()
             self.flush()
 
     def farewell(self) -> None:
-        """The client does not answer, and is cut off. If it can be told, it is."""
+        """Send a last frame, if the line takes it, because the client does not answer and is being cut off."""
         if self._line.open and not self.closed:
             self.ending = self.closed = True
             self._line.write((encode_hub_frame(Disconnect(reason="idle")),), ())
 
     async def emptied(self) -> None:
-        """Returns when nothing waits any more."""
+        """Wait until nothing waits to be written."""
         while True:
             await self._line.ready()
             self.flush()
@@ -171,7 +171,7 @@ class LiveConnection:
                 return
 
     async def write_paced(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Replay messages: counted, never dropped, as fast as the client takes them."""
+        """Write replayed messages: counted, never dropped, as fast as the client takes them."""
         some: list[Counted] = []
         size = 0
         for number, message in rows:
@@ -194,7 +194,7 @@ class LiveConnection:
         owner: str | None = None,
         reconnect_after: float | None = None,
     ) -> None:
-        """Say goodbye, as the last thing, and hang up; who does not take it in time is cut off."""
+        """Send the last frame and close. A client that does not read in time is cut off."""
         if self.ending:
             return
         self.ending = True

@@ -1,6 +1,6 @@
 """`GET /v1/recipients/{recipient}/live` as server-sent events, for browsers and curl.
 
-A client of these cannot tell a gap, and goes on from the last id when it comes back. So nothing is dropped: who is slow
+Their clients cannot detect gaps, and continue from the last id when they reconnect. So nothing is dropped: a slow client
 gets the rest from history.
 """
 
@@ -31,7 +31,7 @@ _HEADERS = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
 
 
 class EventLine:
-    """A response that goes on and on. One piece is under way at a time; it is open when there is none."""
+    """An endless response as a line. One piece is under way at a time; the line is open when none is."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -41,7 +41,7 @@ class EventLine:
         self._last = False
         self.ended = False
         self.opened: Callable[[], None] = lambda: None
-        """A function that is called when everything has been sent, so that more may come."""
+        """Called when everything has been sent, so that more may be written."""
 
     @property
     def open(self) -> bool:
@@ -64,12 +64,12 @@ class EventLine:
         if self.ended:
             raise ClientGone
 
-    async def hang_up(self, reason: Disconnected) -> None:  # noqa: ARG002 - the last event has said it
+    async def hang_up(self, reason: Disconnected) -> None:  # noqa: ARG002 - the last event names the reason
         self._last = True
         self._written.set()
 
     async def next(self) -> bytes | None:
-        """The next piece to be sent, when all before it has been; None at the end."""
+        """The next piece, asked for when all before it has been sent; None at the end."""
         if not self._pieces:
             self._written.clear()
             self._taken.set()
@@ -126,7 +126,7 @@ async def _flow(exchange: Exchange, line: EventLine) -> None:
 
 
 async def _while_there(exchange: Exchange, flow: Coroutine[Any, Any, None]) -> None:
-    """Let it flow until it ends, or the client goes."""
+    """Run `flow` until it ends, or raise `ClientGone` when the client leaves."""
     flowing, gone = asyncio.ensure_future(flow), asyncio.ensure_future(exchange.gone())
     try:
         await asyncio.wait((flowing, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -139,7 +139,7 @@ async def _while_there(exchange: Exchange, flow: Coroutine[Any, Any, None]) -> N
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(flowing, gone, return_exceptions=True)
-        del flowing, gone, task  # An error holds this frame, and would keep what holds the error.
+        del flowing, gone, task  # An error's traceback holds this frame, and a task the error: break the cycle.
 
 
 ROUTES = (Route("GET", "/v1/recipients/{recipient}/live", live_events, RECIPIENT, QUERY),)

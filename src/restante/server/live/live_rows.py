@@ -1,4 +1,4 @@
-"""Messages of one recipient on their way to its connections: made once, however many there are."""
+"""`LiveRows`: messages of one recipient on their way to its connections, encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Framing = Callable[[int, "LiveRows"], bytes]
-"""Puts messages into the frames of a line; the first is counted after a number."""
+"""A function that encodes messages as frames of a line, counted from a number + 1."""
 
 
 @dataclass(slots=True)
 class LiveRows:
-    """Sequence numbers in ascending order, and the JSON of each message."""
+    """Ascending sequence numbers, and the JSON of each message."""
 
     numbers: Sequence[int]
     texts: Sequence[bytes]
     size: int
-    """How many bytes the texts take."""
+    """The bytes of all texts."""
     framed: dict[tuple[Framing, int], bytes] = field(default_factory=dict)
-    """The frames that were made of them for connections that count alike."""
+    """The frames made so far, by kind and counter, to be shared by connections with the same counter."""
 
     @classmethod
     def of(cls, numbers: Sequence[int], texts: Sequence[bytes]) -> LiveRows:
@@ -31,7 +31,7 @@ class LiveRows:
         return zip(self.numbers, self.texts, strict=True)
 
     def in_frames(self, framing: Framing, counter: int) -> bytes:
-        """The rows in frames that are counted after this number."""
+        """The rows as frames counted from `counter` + 1."""
         key = (framing, counter)
         found = self.framed.get(key)
         if found is None:

@@ -1,7 +1,7 @@
-"""Many messages at once, for those who are connected: their JSON and their frames are made as columns.
+"""Many messages at once for connected clients: their JSON and their frames are made as columns.
 
-All of it happens in a thread. How far each connection has counted is known beforehand; where that has changed when the
-messages are handed out, or where a recipient has several connections that count differently, frames are made anew.
+All of it happens in a thread. It is given the counters of the connections. If a counter has changed when the messages are
+handed out, or connections of one recipient have different counters, `LiveRows.in_frames` makes new frames.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _END = b"}"
 _LENGTH_MIN, _LENGTH_MAX = 126, 65_535
 
 Found = dict[str, LiveRows | None]
-"""The messages of each recipient; None if its connections have to read them from history."""
+"""The messages of each recipient; None if its connections must read them from history."""
 
 
 def parcel_rows(item: Shipped, listened: NDArray[np.uint64], counters: Mapping[str, int]) -> Found:
-    """The messages of those who are connected. `counters` says how far a connection of each recipient has counted."""
+    """The messages for connected recipients. `counters` has the counter of one connection of each recipient."""
     arrivals = item.arrivals
     recipients = arrivals.columns.recipient
     rows = np.flatnonzero(np.isin(arrivals.recipient_hash, listened)[recipients.codes])
@@ -54,7 +54,7 @@ def parcel_rows(item: Shipped, listened: NDArray[np.uint64], counters: Mapping[s
 
 
 def _crowded(columns: MessageColumns, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether each recipient has so much at once that it is better read from history."""
+    """Which recipients get so many messages at once that reading them from history is better."""
     many = len(columns.recipient.values)
     counts = np.bincount(codes, minlength=many)
     sizes = np.diff(offsets_of(columns.data))[rows]
@@ -95,7 +95,7 @@ def _table(columns: MessageColumns, numbers: NDArray[np.int64], published_at: in
 
 
 def _frames(lines: Column, counter: NDArray[np.int64]) -> Column | None:
-    """Each message as a frame of a web socket; None if some are so short or so long that their frames begin otherwise."""
+    """Each message as a web socket frame; None if the length of one needs another form of frame header."""
     digits: Column = column_of(counter).cast(pa.string()).view(pa.binary())
     fixed = len(_HEAD) + len(_MIDDLE) + len(_END)
     lengths = np.diff(offsets_of(lines)) + np.diff(offsets_of(digits)) + fixed
@@ -112,7 +112,7 @@ def _frames(lines: Column, counter: NDArray[np.int64]) -> Column | None:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The rows of a column, cut out when they are needed."""
+    """The rows of a column, cut out on demand."""
 
     content: NDArray[np.uint8]
     ends: Sequence[int]
@@ -123,7 +123,7 @@ class _Lines:
         return cls(bytes_of(column), (ends - ends[0]).tolist())
 
     def whole(self, start: int, stop: int) -> bytes:
-        """Some rows, one after another. A copy, so that a client that is slow does not hold on to all the others."""
+        """A copy of some consecutive rows, so that a slow client does not keep the whole column in memory."""
         return self.content[self.ends[start] : self.ends[stop]].tobytes()
 
     def size(self, start: int, stop: int) -> int:
@@ -134,7 +134,7 @@ class _Lines:
 
 
 class _Part(Sequence[bytes]):
-    """Some rows one by one."""
+    """Some rows as a sequence."""
 
     __slots__ = ("_lines", "_start", "_stop")
 

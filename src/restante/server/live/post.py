@@ -1,8 +1,8 @@
-"""The post: takes what commits bring, and hands it to the connections of its recipients.
+"""`ConnectedClients` takes the mail of commits and hands it to the connections of its recipients.
 
-All of it happens in the event loop, in the order of the commits. Many messages at once are turned into JSON in a
-thread; what is committed meanwhile waits its turn. Where too many come at once for one recipient, or a consignment
-brought them, its connections read them from history.
+This happens in the event loop, in the order of the commits. Many messages at once are turned into JSON in a thread; mail
+that is committed meanwhile waits its turn. If too many come at once for a recipient, or a consignment brought them, the
+recipient's connections read them from history.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _GOODBYES_PER_SECOND = 1_000
 
 
 Backlog = deque[tuple[Sequence[Mail], float]]
-"""The mail that commits brought, and when."""
+"""The mail of commits, with the time of each."""
 
 
 class ConnectedClients:
@@ -54,17 +54,17 @@ class ConnectedClients:
         self._connections: dict[str, list[LiveConnection]] = {}
         self._count = 0
         self._hashes: NDArray[np.uint64] | None = None
-        """Sorted, of the recipients that are connected; made when it is needed."""
+        """The sorted hashes of connected recipients, computed on demand."""
         self._backlog: Backlog | None = None
-        """The mail that came while a thread is busy with what came before."""
+        """The mail that waits while a thread is busy with earlier mail; None if no thread is."""
         self._waiting = 0
-        """How many messages of large publishes have come into it since it was empty."""
+        """How many messages of large publishes have entered the backlog since it was empty."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.replays = Replays(hub, settings, self.tally)
 
     async def run(self, draining: asyncio.Event) -> None:
-        """Push until the hub drains; then tell everybody to go."""
+        """Push until the hub drains, then dismiss all clients."""
         self._loop = asyncio.get_running_loop()
         with self._hub.pushing(self._take):
             await draining.wait()
@@ -85,7 +85,7 @@ class ConnectedClients:
             )
 
     def join(self, connection: LiveConnection) -> None:
-        """Let a connection join: from now on it gets what is committed."""
+        """Add a connection, which from now on gets the messages of commits."""
         connection.start_replay = self.replays.start
         self._connections.setdefault(connection.recipient, []).append(connection)
         self._count += 1
@@ -109,7 +109,7 @@ class ConnectedClients:
         return [other for other in self._connections.get(connection.recipient, ()) if other is not connection]
 
     def tell_others(self, connection: LiveConnection, frame: bytes) -> None:
-        """The other clients of the same recipient, as far as they have room."""
+        """Send a frame to the other clients of the same recipient that have room."""
         for other in self.others(connection):
             if other.has_room_for(frame):
                 other.tell(frame)
@@ -126,9 +126,9 @@ class ConnectedClients:
     # What commits bring
 
     def _take(self, mail: Sequence[Mail]) -> None:
-        """Take what a commit stored; called in the committer's thread."""
+        """Take the mail of a commit. Called in the committer's thread."""
         if self._connections and self._loop is not None:
-            with suppress(RuntimeError):  # the loop has gone, and with it everybody who was connected
+            with suppress(RuntimeError):  # The loop is closed, so nobody is connected any more.
                 self._loop.call_soon_threadsafe(self._arrived, mail, time.perf_counter())
 
     def _arrived(self, mail: Sequence[Mail], committed_at: float) -> None:
@@ -137,11 +137,11 @@ class ConnectedClients:
             return
         try:
             self._distribute(mail, committed_at)
-        except Exception:  # noqa: BLE001  # whatever it is, nobody must miss a message by it
+        except Exception:  # noqa: BLE001  # no client may miss a message because of a defect
             self._let_all_catch_up()
 
     def _wait_in_line(self, backlog: Backlog, mail: Sequence[Mail], committed_at: float) -> None:
-        """Behind what a thread is busy with. If that becomes too much, what comes is only named, and not held."""
+        """Append mail to the backlog. If that becomes too large, only the recipients are kept, not the messages."""
         self._waiting += sum([len(item.arrivals) for item in mail if isinstance(item, Shipped)])
         if self._waiting > limits.LIVE_PARCEL_MESSAGES_MAX:
             mail = [Elsewhere(item.arrivals.recipient_hash) if isinstance(item, Shipped) else item for item in mail]
@@ -156,7 +156,7 @@ class ConnectedClients:
             self._hand_out(self._delivery(item), committed_at)
 
     async def _work_off(self, backlog: Backlog) -> None:
-        """Many messages at once: their JSON is made in a thread, and they are handed out bit by bit."""
+        """Work off a backlog: make the JSON of large mail in a thread, and hand it out in portions."""
         while backlog:
             mail, committed_at = backlog.popleft()
             self._waiting = 0 if not backlog else self._waiting
@@ -166,7 +166,7 @@ class ConnectedClients:
                     for some in _portions(delivery):
                         self._hand_out(some, committed_at)
                         await asyncio.sleep(0)
-            except Exception:  # noqa: BLE001  # whatever it is, nobody must miss a message by it
+            except Exception:  # noqa: BLE001  # no client may miss a message because of a defect
                 self._let_all_catch_up()
         self._backlog = None
 
@@ -222,7 +222,7 @@ class ConnectedClients:
     # Who has to go
 
     def dismiss_unless_valid(self, connection: LiveConnection) -> None:
-        """A client that is let in no more is told so: its token expired or was revoked, or can no longer be looked up."""
+        """Dismiss a client whose token has expired, was revoked, or cannot be looked up."""
         try:
             connection.held.check()
         except Unavailable as error:
@@ -236,13 +236,13 @@ class ConnectedClients:
         self._start(connection.end(reason, detail=detail, owner=owner, seconds=self._drain_seconds / 4))
 
     def move(self, partitions: Collection[int], owner: str) -> None:
-        """Another hub owns these partitions: their clients, and no others, are told where to go."""
+        """Dismiss the clients of these partitions, naming the address of the new owner."""
         for connection in tuple(self.connections()):
             if self._hub.locate(connection.recipient).partition in partitions:
                 self.dismiss(connection, "moved", owner=owner)
 
     async def _say_goodbye(self) -> None:
-        """Tell everybody, one after another, and when to come back: not all at once."""
+        """Dismiss all clients one after another, with different times to reconnect, so that they do not return all at once."""
         everybody = list(self.connections())
         random.shuffle(everybody)
         spread = min(self._drain_seconds / 2, len(everybody) / _GOODBYES_PER_SECOND)
@@ -267,7 +267,7 @@ class ConnectedClients:
 
 
 def _portions(delivery: Found) -> Iterator[Found]:
-    """A few recipients at a time, so that others get their turn in between."""
+    """A few recipients at a time, so that other tasks get their turn in between."""
     names = list(delivery)
     for start in range(0, len(names), _AT_ONCE):
         yield {name: delivery[name] for name in names[start : start + _AT_ONCE]}

@@ -1,4 +1,4 @@
-"""Replaying what came before: page by page from history, as fast as the client takes it."""
+"""Replaying older messages: page by page from history, as fast as the client takes them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SHOWN = pa.array([state.value for state in SHOWN_STATES])
 
 
 class Page(NamedTuple):
-    """Some messages of a recipient, how far they reach, and whether there are more."""
+    """Some messages of a recipient, the number up to which they reach, and whether there are more."""
 
     rows: Sequence[tuple[int, bytes]]
     position: int
     more: bool
     fitting: int = LIVE_REPLAY_MESSAGES
-    """About how many messages like these make a page."""
+    """The estimated number of messages of this size that make a page."""
 
 
 class Replays:
-    """Reads history for connections, only for a few of them at once."""
+    """Reads history for connections, for only a few of them at once."""
 
     def __init__(self, hub: OpenHub, settings: LiveSettings, tally: LiveTally) -> None:
         self._hub = hub
@@ -56,7 +56,7 @@ class Replays:
             await self._catch_up(connection)
         except ClientGone:
             return
-        except Exception as error:  # noqa: BLE001  # whatever it is, the client must not wait for what never comes
+        except Exception as error:  # noqa: BLE001  # the client must not wait for messages that never come
             _log.exception("A replay failed.")
             connection.replay = None
             detail = error.message if isinstance(error, RestanteError) else "The hub failed. Its log has more."
@@ -74,7 +74,7 @@ class Replays:
             await connection.write_paced(page.rows)
             self._tally.replayed += len(page.rows)
             connection.queue.last = max(connection.queue.last, page.position)
-            # Nothing is awaited from here on, so nothing can come in between.
+            # Nothing is awaited from here on, so no message can come in between.
             if not page.more and not connection.again:
                 connection.replay = None
                 return
@@ -88,9 +88,10 @@ class Replays:
 
 
 def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
-    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside, and no actions.
+    """The next messages after a number, without those withdrawn, expired or set aside, and without actions.
 
-    Only so many bytes are kept. That not much more is read for it, the next page has as many messages as fitted here.
+    At most `bytes_max` bytes are kept. So that not much more is read, `fitting` tells how many messages the next page should
+    have.
     """
     table, following = hub.history_table(ReadHistory(recipient, after=after, limit=limit))
     if not table.num_rows:

@@ -1,4 +1,4 @@
-"""Sending over a live connection: the id at once, then what became of it; the sender's other clients hear of it."""
+"""Sending over a live connection: the client gets the id at once, then the outcome, which the sender's other clients get too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PUBLISHER = frozenset({Role.PUBLISHER})
 
 
 class LiveSends:
-    """The messages that one client sends. They are stored in the order sent."""
+    """The messages that one client sends. They are stored in the order in which they are sent."""
 
     def __init__(self, desk: Desk, connection: LiveConnection, correlation_id: str) -> None:
         self._desk = desk
@@ -45,10 +45,10 @@ class LiveSends:
         self._room = asyncio.Semaphore(LIVE_SENDS_MAX)
         self._under_way: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
-        """The order of what goes to other shards: one after the other."""
+        """Keeps messages to other shards in order, by sending one at a time."""
 
     async def take(self, frame: Send) -> None:
-        """Check a message, say its id, and have it stored. While many are under way, nothing more is read."""
+        """Check a message, answer with its id, and store it. While many are under way, no more frames are read."""
         await self._room.acquire()
         try:
             message = self._checked(frame)
@@ -61,7 +61,8 @@ class LiveSends:
         task = asyncio.ensure_future(self._store(message))
         self._under_way.add(task)
         task.add_done_callback(self._done)
-        # A small publish is in the committer's queue after one turn of the loop; one in a thread could be overtaken.
+        # A small publish is in the committer's queue after one turn of the loop. In a crowded hub it goes through a thread,
+        # where the next one could overtake it, so wait for it.
         await (asyncio.wait((task,)) if self._desk.hub.crowded else asyncio.sleep(0))
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -92,7 +93,7 @@ class LiveSends:
         except RestanteError as error:
             self._tell(Fate(message.id or "", "lost", f"{error.code}: {error.message}"))
             return
-        except Exception:  # noqa: BLE001  # whatever it is, the client hears of it, and the log has the rest
+        except Exception:  # noqa: BLE001  # the client must get an outcome; the log has the details
             _log.exception("A message failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             self._tell(Fate(message.id or "", "lost", Internal("The hub failed.").message))
             return
@@ -111,13 +112,13 @@ class LiveSends:
             return await others.ask(away, call)
 
     def _tell(self, fate: Fate) -> None:
-        """All clients of the sender hear what became of it."""
+        """Tell all clients of the sender the outcome."""
         frame = encode_hub_frame(fate)
         self._connection.tell(frame)
         self._desk.post.tell_others(self._connection, frame)
 
     async def _echo(self, message: Message) -> None:
-        """The sender's other clients get it too, unless it is for them anyway."""
+        """Show the message to the sender's other clients, unless they are its recipient anyway."""
         post, own = self._desk.post, self._connection
         if message.recipient == own.recipient or not post.others(own):
             return
@@ -129,7 +130,7 @@ class LiveSends:
         post.tell_others(own, echo_frame(stored))
 
     async def _shown(self, recipient: str, message_id: str) -> bytes:
-        """A message that is stored, as JSON."""
+        """A stored message as JSON."""
         away = self._desk.other_shards.partition_of(recipient)
         if away is not None:
             return await self._desk.other_shards.ask(away, ShowMessage(recipient, message_id))

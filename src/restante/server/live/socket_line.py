@@ -1,4 +1,4 @@
-"""A web socket as the line to a client: frames are written into the transport as they are, many in one piece."""
+"""A web socket as the line to a client: encoded frames go straight into the transport, many with one write."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CLOSE_CODES: Final[dict[Disconnected, int]] = {
 }
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-"""A line break in JSON is white space between its parts; in an event it would end the line."""
+"""Replaces line breaks, which are white space in JSON but would end a line of an event."""
 
 
 def bound_buffer(transport: asyncio.BaseTransport) -> None:
-    """Bound what the system holds for a client that reads nothing: it is memory too, and old when it is read at last."""
+    """Bound the system's send buffer for a client that does not read: it takes memory, and delays newer messages."""
     system = transport.get_extra_info("socket")
     if system is not None:
         with suppress(OSError):
@@ -38,7 +38,7 @@ def bound_buffer(transport: asyncio.BaseTransport) -> None:
 
 
 class ServerLine:
-    """One web socket, once it was accepted."""
+    """One accepted web socket as a line."""
 
     def __init__(self, own: Socket, exchange: Exchange, frame_bytes_max: int) -> None:
         self._socket = own
@@ -63,13 +63,13 @@ class ServerLine:
     async def ready(self) -> None:
         await self._socket.writable.wait()
         own = self._socket
-        # A connection that is about to end takes nothing: who waits for that in a loop would never let it end.
+        # A connection that is about to end takes nothing, so a caller that waits in a loop would never let it end.
         if own.disconnected or own.close_sent or own.transport.is_closing():
             raise ClientGone
 
     async def hang_up(self, reason: Disconnected) -> None:
         if not self._socket.writable.is_set():
-            # It does not read: the last frame would wait for ever.
+            # The client does not read, so the last frame would wait for ever.
             self._socket.transport.abort()
             return
         with suppress(OSError, RuntimeError):
@@ -87,19 +87,19 @@ def socket_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
 
 
 def socket_frames(counter: int, rows: LiveRows) -> bytes:
-    """Messages that are counted after a number, as frames of a web socket."""
+    """Messages as web socket frames, counted from `counter` + 1."""
     counters = range(counter + 1, counter + 1 + len(rows))
     return socket_bytes((), tuple(zip(counters, rows.numbers, rows.texts, strict=True)))
 
 
 def event_frames(counter: int, rows: LiveRows) -> bytes:
-    """Messages that are counted after a number, as server-sent events."""
+    """Messages as server-sent events, counted from `counter` + 1."""
     counters = range(counter + 1, counter + 1 + len(rows))
     return event_bytes((), tuple(zip(counters, rows.numbers, rows.texts, strict=True)))
 
 
 def event_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
-    """Counted messages and frames as server-sent events. A message's id is its sequence number, from which a client goes on."""
+    """Frames and counted messages as server-sent events. An event's id is the sequence number, from which clients go on."""
     parts = [b"data: %b\n\n" % frame for frame in frames]
     for counter, number, text in messages:
         parts.append(b"id: %d\ndata: %b\n\n" % (number, message_frame(counter, text.translate(_ONE_LINE))))

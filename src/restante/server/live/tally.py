@@ -7,25 +7,25 @@ from restante.server.health.metrics import Durations
 
 
 class LiveTally:
-    """Counts of one post; used from the event loop only."""
+    """The counts of one server. Used only from the event loop."""
 
     def __init__(self) -> None:
         self.pushed = 0
-        """Messages handed to connections, those included that were dropped there."""
+        """Messages handed to connections, including those dropped there."""
         self.replayed = 0
         self.replays = 0
         self.sent = 0
         """Messages that clients sent over their connections."""
         self.echoes_dropped = 0
         self.gaps_recovered = 0
-        """Gaps that clients read from history, as they say themselves."""
+        """Gaps that clients have filled from history, by their own reports."""
         self._dropped = 0
         self._gaps = 0
         self.latency = Durations()
-        """Seconds from the commit until a message was written to its connections, or put into their queues."""
+        """Seconds from the commit until messages were written to their connections, or put into their queues."""
 
     def left(self, queue: LiveQueue) -> None:
-        """A connection has ended: what it counted stays."""
+        """Keep the counts of a connection that has ended."""
         self._dropped += queue.dropped
         self._gaps += queue.gaps
 

@@ -1,4 +1,4 @@
-"""`WS /v1/recipients/{recipient}/live`: messages are pushed, and the client may send, and say what it has collected."""
+"""`WS /v1/recipients/{recipient}/live`: messages are pushed, and the client may send messages and confirm collected ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECIPIENT = frozenset({Role.RECIPIENT})
 
 
 async def serve_live(desk: Desk, exchange: Exchange) -> None:
-    """One web socket, from its acceptance to its end."""
+    """Serve one web socket from its acceptance to its end."""
     check_client(desk, exchange)
     await exchange.accept_socket()
     own: Socket = exchange.scope["restante.socket"]
@@ -49,7 +49,7 @@ async def serve_live(desk: Desk, exchange: Exchange) -> None:
 
 
 def check_client(desk: Desk, exchange: Exchange) -> None:
-    """Raise what keeps a client from being connected."""
+    """Raise if the client cannot be connected."""
     if desk.draining.is_set():
         raise Unavailable("The hub is about to end. Connect again in a moment.")
     exchange.integer("after")
@@ -64,7 +64,7 @@ def check_client(desk: Desk, exchange: Exchange) -> None:
 def connect(
     desk: Desk, exchange: Exchange, line: Line, held: Pass, *, after: int | None = None, keeps_up: bool = False
 ) -> LiveConnection:
-    """Listen first; then look where that is, and replay what came before, if it is asked for."""
+    """Connect a client. It joins before the end of the mailbox is read, so that no message is missed in between."""
     recipient, settings = exchange.place["recipient"], desk.post.settings
     queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
     client = exchange.text("client") or ""
@@ -74,7 +74,7 @@ def connect(
     try:
         visible = desk.hub.visible_sequence(recipient)
     except Unavailable as error:
-        # Who no longer owns the mailbox does not know where it ends, and must not send anybody back.
+        # A hub that no longer owns the mailbox does not know its end, and must not make the client go back.
         desk.post.dismiss(connection, "failed", detail=error.message)
         return connection
     after = exchange.integer("after") if after is None else after
@@ -86,7 +86,7 @@ def connect(
 
 
 class _Talk:
-    """The frames of a client, one after the other."""
+    """Handles the frames of a client, one after another."""
 
     def __init__(self, desk: Desk, exchange: Exchange, connection: LiveConnection) -> None:
         self._desk = desk
@@ -100,13 +100,13 @@ class _Talk:
             if event["type"] == "websocket.disconnect":
                 raise ClientGone
             if self._connection.ending:
-                break  # It was told to go while this was on its way.
+                break  # The client was dismissed while this frame was on its way.
             await self._take(event.get("text"))
             await self._connection.heard()
         await self._until_gone()
 
     async def _until_gone(self) -> None:
-        """The last frame is on its way: nothing that is said now is heard."""
+        """Ignore all frames after the last frame was sent, until the client disconnects."""
         while (await self._exchange.receive_event())["type"] != "websocket.disconnect":
             pass
 
@@ -127,7 +127,7 @@ class _Talk:
             await self._collect(frame)
 
     async def _misunderstood(self, text: str, error: InvalidRequest) -> None:
-        """A frame whose type is known is answered; anything else is no conversation."""
+        """Answer an invalid frame of a known type; end the connection for any other."""
         known = _request_of(text)
         if known is None:
             await self._break_off(error.message)
@@ -145,7 +145,7 @@ class _Talk:
         except RestanteError as error:
             self._refuse(None, error, collected=frame.sequence_number)
             return
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+        except Exception:  # noqa: BLE001  # the client must get an answer; the log has the details
             _log.exception("Collecting failed.", extra={"fields": {"correlation_id": self._exchange.correlation_id}})
             failure = Internal("The hub failed. Its log has more, by the correlation id.")
             self._refuse(None, failure, collected=frame.sequence_number)
@@ -156,7 +156,7 @@ class _Talk:
         self._desk.post.tell_others(self._connection, collected)
 
     def _refuse(self, request: int | None, error: RestanteError, *, collected: int | None = None) -> None:
-        """Say why not; what was to be collected is named by its number."""
+        """Answer with a problem. It names the number of a refused `collected`."""
         problem = problem_of(error, correlation_id=self._exchange.correlation_id)
         if collected is not None:
             problem["sequence_number"] = collected
@@ -164,7 +164,7 @@ class _Talk:
 
 
 def frame_bytes_max(desk: Desk) -> int:
-    """The bytes of the largest frame of a client: the largest message, with an escape for each of its bytes."""
+    """The size of the largest frame of a client: that of the largest message with every byte escaped."""
     return LIVE_FRAME_TIMES * desk.settings.data_bytes_max
 
 
@@ -182,7 +182,7 @@ class _Loose(msgspec.Struct, frozen=True):
 
 
 def _request_of(text: str) -> _Loose | None:
-    """The request that a wrong frame names; None if it is none at all."""
+    """The type and request of an invalid frame; None if it has no known type."""
     try:
         found = json_decoder(_Loose).decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):

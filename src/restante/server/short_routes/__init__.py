@@ -1,1 +1,1 @@
-"""Routes that are answered past the application: small publishes, dequeues, acknowledgements, actions and their reports."""
+"""Routes with a short way past the application: small publishes, dequeues, acknowledgements, actions and their reports."""

@@ -1,4 +1,4 @@
-"""The short ways of actions: one that is accepted, and a small report of what became of some."""
+"""The short ways of actions: accepting one, and small reports of outcomes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, s
 from restante.wire.action_bodies import read_action, read_outcomes, read_reports, report_of
 
 _NAME = rb"([A-Za-z0-9_~-][A-Za-z0-9._~-]*)"
-"""Names that are percent-encoded, or that a proxy might change, are left to the application."""
+"""Matches plain names. Names that are percent-encoded, or that a proxy might change, are left to the application."""
 _ACTION = re.compile(rb"/v1/actions/" + _NAME)
 _OUTCOMES = re.compile(rb"/v1/groups/" + _NAME + rb"/partitions/([0-9]{1,9})/outcomes")
 _JOINT_OUTCOMES = re.compile(rb"/v1/groups/" + _NAME + rb"/outcomes")
@@ -37,7 +37,7 @@ _NO_STORE = b"cache-control: no-store\r\n"
 
 
 class ShortAction(ShortRoute[Receipt]):
-    """An action for which nobody waits. One that was known before is looked up in a thread."""
+    """An action without a wait for its outcome. If it was known before, its status is looked up in a thread."""
 
     route: ClassVar[Route] = actions.SEND
     status: ClassVar[int] = 202
@@ -83,7 +83,7 @@ class ShortAction(ShortRoute[Receipt]):
 
 
 class ShortReport(ShortRoute[OutcomesTaken]):
-    """A report of few actions that memory knows."""
+    """A report of a few actions that are in memory."""
 
     route: ClassVar[Route] = actions.REPORT
     status: ClassVar[int] = 200

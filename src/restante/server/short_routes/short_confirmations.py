@@ -1,4 +1,4 @@
-"""The short ways of what confirms: a dequeue, and small acknowledgements."""
+"""The short ways of dequeues and small acknowledgements."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from restante.server.routes import acknowledgements, mailboxes
 from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
 
 _PATH = re.compile(rb"/v1/recipients/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)/bundles/([0-9A-Fa-f-]{36})")
-"""Names that are percent-encoded, or that a proxy might change, are left to the application."""
+"""Matches plain names. Names that are percent-encoded, or that a proxy might change, are left to the application."""
 _NO_BODY = (None, b"0")
 
 
 class ShortDequeue(ShortRoute[Dequeued]):
-    """A dequeue takes no room: a connection waits for few answers, and the committer bounds its queue."""
+    """A dequeue. It takes no room, because connections have few pending answers, and the committer bounds its queue."""
 
     route: ClassVar[Route] = mailboxes.DEQUEUE
     status: ClassVar[int] = 200
@@ -46,7 +46,7 @@ class ShortDequeue(ShortRoute[Dequeued]):
 
 
 class ShortAcknowledge(ShortRoute[Acknowledged]):
-    """One call of a body; several in one body are left to the application."""
+    """An acknowledgement with one call in its body. Bodies with several calls are left to the application."""
 
     route: ClassVar[Route] = acknowledgements.ACKNOWLEDGE
     status: ClassVar[int] = 200
@@ -66,7 +66,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
         return True
 
     def count(self, answers: Sequence[Acknowledged], seconds: Sequence[float]) -> None:
-        """The batches count it themselves."""
+        """Nothing: batches count acknowledgements themselves."""
 
     def is_unfinished(self, request: CommitRequest[Acknowledged]) -> bool:
         return self.desk.hub.is_to_be_finished(request)

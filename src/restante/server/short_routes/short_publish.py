@@ -30,7 +30,7 @@ _PARCELS = re.compile(rb"/v1/partitions/([0-9]{1,9})/parcels")
 
 
 class ShortPublish(ShortRoute[Receipt]):
-    """A small publish to whichever partitions its recipients belong to."""
+    """A small publish to the partitions of its recipients."""
 
     route: ClassVar[Route] = publishing.PUBLISH
     status: ClassVar[int] = 201
@@ -57,7 +57,7 @@ class ShortPublish(ShortRoute[Receipt]):
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
     ) -> bool:
-        """Have the messages of a body stored; False if the application is to look at it."""
+        """Submit the messages of a body; return False if the application must take it."""
         letters = plain_letters(body)
         if letters is not None:
             read = partial(plain_messages, body)

@@ -1,7 +1,7 @@
 """`ShortRoute`: a request goes from the parser to the committer and back, without a task or an ASGI event.
 
-Only a request that is plainly right goes this way. Any other (its token is wrong, its body cannot be read, a header
-changes what is asked, the hub is crowded) is left to the application, which checks all of it and answers the same.
+Only a plainly valid request goes this way. Any other (a wrong token, an unreadable body, a header that changes the meaning,
+a crowded hub) is left to the application, which checks everything and gives the same answers.
 """
 
 from __future__ import annotations
@@ -50,35 +50,35 @@ SPECIAL_HEADERS = frozenset(
         b"upgrade",
     }
 )
-"""Headers that ask for more than a request without them."""
+"""Headers that give a request a meaning that this way does not handle."""
 JSON_TYPE = b"application/json"
 _NO_ROLES: frozenset[Role] = frozenset()
 _DIGITS_MAX = 9
-"""A length with more digits than this is not read."""
+"""Lengths with more digits than this are not parsed."""
 _log = logging.getLogger("restante.server")
 _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
 
 
 class ShortRoute(ABC, Generic[R]):
-    """The short way of one route, for one server. Made and used in its event loop."""
+    """The short way of one route of one server. Made and used in its event loop."""
 
     route: ClassVar[Route]
-    """The route of the application that takes what this way does not. Those who may use that one may use this one."""
+    """The application's route, which takes all other requests, and whose roles may use this way."""
     status: ClassVar[int]
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
     takes_room: ClassVar[bool] = True
-    """Whether a request counts as a publish that is under way."""
+    """Whether a request takes room like a publish."""
     recurs: ClassVar[bool] = True
     """Whether requests of one connection are likely to have the same head."""
     counts: ClassVar[bytes] = b""
-    """The header, if any, whose value is a number that is another in each request."""
+    """The header, if any, whose value is a number that changes with each request."""
     finishes: ClassVar[bool] = False
-    """Whether something may be left to do after the commit: `is_unfinished` is asked."""
+    """Whether work may be left after the commit, which `is_unfinished` decides."""
     answers_together: ClassVar[bool] = False
-    """Whether the answers of one commit are given together: what is committed is the answer, and there is nothing beside it."""
+    """Whether the answers of one commit are given together. The result of the commit must then be the whole answer."""
     is_of_recipient: ClassVar[bool] = False
-    """Whether the first name in the path is that of the recipient whose mailbox it is about."""
+    """Whether the first name in the path is a recipient, for whom the caller needs access."""
 
     is_of_group: ClassVar[bool] = False
     """Whether the first name in the path is that of a group."""
@@ -90,7 +90,7 @@ class ShortRoute(ABC, Generic[R]):
         self.counted = self.route.method, self.route.path
         self.unfinished: set[asyncio.Task[None]] = set()
         self._open = False
-        """Whether everybody may go this way, as was found out in this turn of the event loop."""
+        """Whether this turn of the event loop has found that all callers may go this way."""
         self.together = self if self.answers_together else None
 
     @abstractmethod
@@ -99,37 +99,37 @@ class ShortRoute(ABC, Generic[R]):
 
     @abstractmethod
     def size(self, given: GivenHeaders) -> int | None:
-        """The length of a request's body; None if the headers do not say that it is one of this route, and small."""
+        """The length of a request's body; None unless the headers say that it is small and of the right type."""
 
     @abstractmethod
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[R]) -> bool:
-        """Give the committer what a request asks for that has come whole; False, or an error, if the application is to take it."""
+        """Submit a complete request to the committer. Returns False, or raises, if the application must take it."""
 
     @abstractmethod
     def count(self, answers: Sequence[R], seconds: Sequence[float]) -> None:
-        """Count in the metrics what was answered, and how long each took."""
+        """Count these answers, and how long each took, in the metrics."""
 
     def shown(self, request: CommitRequest[R], own_id: str) -> object:  # noqa: ARG002  # few answers name the correlation id
-        """The answer."""
+        """The answer to a request."""
         return request.answer()
 
     def beside(self, answer: object) -> bytes:  # noqa: ARG002  # most answers have no more
-        """Further lines of the head of an answer."""
+        """Additional header lines of an answer."""
         return b""
 
     def correlation_id(self, request: CommitRequest[R], given: GivenHeaders) -> str:  # noqa: ARG002  # some requests have one
         return correlation_id_of(given.get(CORRELATION_ID))
 
     def is_unfinished(self, request: CommitRequest[R]) -> bool:  # noqa: ARG002  # other routes ask the request
-        """Whether something is left to do after the commit, which may wait for somebody else."""
+        """Whether work is left after the commit, which may have to wait for another system."""
         return False
 
     def finish(self, request: CommitRequest[R]) -> R:
-        """Do what is left, in a thread."""
+        """Do the remaining work, in a thread."""
         return request.answer()
 
     def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
-        """The parsed head; None if it asks for more than this way does."""
+        """The parsed head; None if this way cannot handle it."""
         place, given = self.place(url), dict(headers)
         size = None if place is None else self.size(given)
         if place is None or size is None or not self._is_plain(headers, given):
@@ -139,7 +139,7 @@ class ShortRoute(ABC, Generic[R]):
         return PlainHead(self, size, place, given, token, self.recurs, self.counts)
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
-        """Take room for a request, if there is any, and its caller may do what it asks for."""
+        """Admit a request, and take room for it; None if there is no room, or the caller may not make it."""
         if not self._has_room(head.size) or _log.isEnabledFor(logging.DEBUG):
             return None
         try:
@@ -151,12 +151,12 @@ class ShortRoute(ABC, Generic[R]):
         return AdmittedRequest(head, grant, time.monotonic())
 
     def let_out(self, admitted: AdmittedRequest) -> None:
-        """Give back the room of a request that does not go this way."""
+        """Give back the room of an admitted request that does not go this way."""
         if self.takes_room:
             self.desk.room.leave(admitted.head.size)
 
     def take(self, admitted: AdmittedRequest, body: bytes, connection: Answering) -> ShortAnswer | None:
-        """Do what is asked; its answer comes later. None: nothing was done, the application is to take it."""
+        """Submit a complete request, whose answer comes later. None, with nothing done, if the application must take it."""
         head, grant, now = admitted.head, admitted.grant, time.monotonic()
         if now - admitted.at > PASS_LOOK_SECONDS:
             try:
@@ -166,7 +166,7 @@ class ShortRoute(ABC, Generic[R]):
         return self._taken_if_quiet(head, grant, body, connection, now)
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
-        """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
+        """Admit and submit a complete request. None, with nothing done, if the application must take it."""
         now, room = time.monotonic(), self.desk.room
         if self.takes_room and not room.has_place(head.size):
             return None
@@ -179,7 +179,7 @@ class ShortRoute(ABC, Generic[R]):
         return answer
 
     def _opens(self, now: float) -> bool:
-        """Whether everybody who comes in this turn of the event loop may go this way: that is asked once a turn."""
+        """Whether all callers may go this way. It is checked once in a turn of the event loop."""
         if not self._is_open(now):
             return False
         self._open = True
@@ -195,7 +195,7 @@ class ShortRoute(ABC, Generic[R]):
     def _taken_closely(
         self, head: PlainHead, body: bytes, connection: Answering, now: float
     ) -> PendingAnswer[R] | None:
-        """Take a request after a look at its caller."""
+        """Take a request after checking its caller."""
         if _log.isEnabledFor(logging.DEBUG):
             return None
         try:
@@ -217,17 +217,17 @@ class ShortRoute(ABC, Generic[R]):
             return answer if self.submit(head, grant, body, answer) else None
         except RestanteError:
             return None
-        except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
+        except Exception:  # noqa: BLE001  # nothing was done yet, so the application tries, and answers if it fails too
             _log.exception("A request failed on its short way.")
             return None
 
     def tell_all(self, requests: Sequence[CommitRequest[R]]) -> bool:
-        """Answer requests of one commit that went well, and count them together."""
+        """Answer the successful requests of one commit, and count them together."""
         now, seconds, received, sent = time.monotonic(), list[float](), 0, 0
-        pending: list[PendingAnswer[R]] = [request.waiter for request in requests]  # type: ignore[misc]  # they name this route
+        pending: list[PendingAnswer[R]] = [request.waiter for request in requests]  # type: ignore[misc]  # all are waiters of this route
         try:
             bodies = [_encode(request.result) for request in requests]
-        except Exception:  # noqa: BLE001  # whose answer it is, is found out one by one
+        except Exception:  # noqa: BLE001  # answering one by one will show which answer fails
             return False
         for answer, body in zip(pending, bodies, strict=True):
             asked = answer.asked
@@ -256,7 +256,7 @@ class ShortRoute(ABC, Generic[R]):
 
 
 def small_json_length(given: GivenHeaders) -> int | None:
-    """The length of a body of JSON, if it is one that the event loop may read."""
+    """The length of a JSON body, if the event loop may decode it; else None."""
     text = given.get(b"content-length")
     if given.get(b"content-type") != JSON_TYPE or text is None or not text.isdigit():
         return None
@@ -288,7 +288,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
             self._send(request)
 
     def give(self) -> None:
-        """The answer is there. Whatever goes wrong on one connection, the others get theirs."""
+        """Write the answer in its turn. A failure on this connection must not affect others."""
         try:
             self._connection.answer_in_turn()
         except Exception:  # noqa: BLE001
@@ -297,7 +297,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
     async def _finish(self, request: CommitRequest[R]) -> None:
         try:
             request.result = await self._route.desk.link.thread(self._route.finish, request)
-        except BaseException as error:  # noqa: BLE001  # the client gets an answer whatever it is
+        except BaseException as error:  # noqa: BLE001  # the client must get an answer
             request.error = error
         self._send(request)
 
@@ -317,7 +317,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
             body = _encode(answer)
         except RestanteError as error:
             return self._problem(error, seconds, own_id)
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+        except Exception:  # noqa: BLE001  # the client must get an answer; the log has the details
             _log.exception("A request failed.", extra={"fields": {"correlation_id": own_id}})
             return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds, own_id)
         self._route.count((request.answer(),), (seconds,))

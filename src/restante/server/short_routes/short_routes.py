@@ -30,7 +30,7 @@ class ShortRoutes:
         self._dequeue = ShortDequeue(desk, web)
 
     def find(self, method: bytes, url: bytes) -> ShortWay | None:
-        """The way that a request may go, as far as its first line says; None if there is none."""
+        """The short way for a request with this first line; None if there is none."""
         if method == b"POST":
             if url.startswith(_GROUPS):
                 return self._report if _PARTITIONS in url else self._joint_report

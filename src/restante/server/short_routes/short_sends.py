@@ -16,7 +16,7 @@ from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, s
 
 
 class ShortSends(ShortRoute[SendOutcomes]):
-    """Several small sends, all of them plainly right. Each is stored, or refused, as if it had come alone."""
+    """Several small sends, all plainly valid. Each is stored or refused as if it had come alone."""
 
     route: ClassVar[Route] = sends.PUBLISH_EACH
     status: ClassVar[int] = 200

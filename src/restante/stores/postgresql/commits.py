@@ -1,12 +1,12 @@
-"""Commits: each is one transaction, sent whole before anything is waited for, unless it is large.
+"""Commits to PostgreSQL. Each is one transaction, sent completely before waiting for any answer, unless it is large.
 
-Its first statement moves the commit number of each shard that it changes from n to n + 1 if fence and n are those of this
-owner. Otherwise it makes the number null, which the table refuses: so the transaction fails, where an UPDATE that finds nothing
+Its first statement raises the commit number of each changed shard from n to n + 1 if the row has this owner's fence and n.
+Otherwise it sets the number to null, which the table refuses. So the transaction fails, while an UPDATE that matched no row
 would not.
 
-If the session dies before the answer has come, nobody knows what is stored. Then nothing is committed until `resolve` has
-looked: the shards' rows are read with a lock, which waits for a transaction that a server may still carry out for a dead
-session. The number is n + 1 under our fence: stored. It is n: not stored.
+If the session dies before the answer, the outcome is unknown, and nothing is committed until `resolve` has found it out. It
+reads the shards' rows with a lock, which waits for a transaction that the server may still be running for the dead session.
+If the number is n + 1 under our fence, the commit is stored; if it is n, it is not.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _log = logging.getLogger(__name__)
 
 
 class ShardStanding(NamedTuple):
-    """The fence and the number of commits that a shard's row has while it is ours."""
+    """The fence and the commit number in a shard's row while we own the shard."""
 
     fence: int
     commits: int
 
 
 class FencedCommits:
-    """The rows of an owner, and the session in which it commits. Used by one thread at a time."""
+    """The shards of an owner, and the session in which it commits. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class FencedCommits:
         self._beside = beside
         self._lock = threading.Lock()
         self._doubtful: list[int] = []
-        """The shards that a commit has changed, or has not: nobody knows."""
+        """The shards of a commit whose outcome is unknown."""
         self._closed = False
         self.stopped: str | None = None
-        """Why nothing is committed any more."""
+        """Why nothing is committed any more; None while commits are possible."""
         self.written_bytes = 0
 
     def fence_of(self, partition: int) -> tuple[int, int]:
@@ -91,12 +91,12 @@ class FencedCommits:
 
     @property
     def shards(self) -> Sequence[int]:
-        """The shards that are owned."""
+        """The owned shards."""
         return self._shards
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows what became of the last commit."""
+        """Whether the outcome of the last commit is unknown."""
         return bool(self._doubtful)
 
     def commit(self, changes: Changes) -> None:
@@ -138,7 +138,7 @@ class FencedCommits:
                     session.execute(_RAISE, (fence, shards))
                     session.execute(_FENCES, (fence, list(partitions)))
             except psycopg.Error as error:
-                # Whatever became of it: who opens the store again raises it further.
+                # The outcome does not matter: the next opening raises the fences further.
                 self._stop_if_dead(session)
                 raise translated(error) from error
             for shard in shards:
@@ -147,7 +147,10 @@ class FencedCommits:
             return fence
 
     def cut(self, firsts: Sequence[int], changes: Changes) -> None:
-        """Cut the shards anew and change rows, in one transaction. All begin above every fence that was; nothing is committed here then."""
+        """Set new borders of the shards and change rows, in one transaction. Their fences are above all old ones.
+
+        Nothing can be committed here afterwards.
+        """
         with self._lock:
             self._require_running()
             session, fence = self._connected(), 1 + max(standing.fence for standing in self._standing.values())
@@ -200,7 +203,7 @@ class FencedCommits:
             raise Unavailable("The outcome of the last commit is not known yet. Nothing is committed before it is.")
 
     def _connected(self) -> Session:
-        """The session that commits. After a loss there is a new one, and the leases' rows say so."""
+        """The session that commits. After a loss it is a new one, which is noted in the rows of the leases."""
         if self._closed:
             raise Unavailable("The store is closed.")
         if self._session is None or self._session.closed:
@@ -233,7 +236,7 @@ class FencedCommits:
         raise translated(error) from error
 
     def _look(self, session: Session) -> dict[int, ShardStanding]:
-        """The rows as they are when no transaction holds them."""
+        """The shards' rows, read when no transaction holds them."""
         try:
             found = _standing(session, self._shards)
         except psycopg.errors.LockNotAvailable as error:
@@ -270,7 +273,7 @@ class FencedCommits:
 
 
 def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], beside: PartsBeside) -> int:
-    """One transaction, in one round trip unless it is large; gives the bytes that it stored."""
+    """Carry out one transaction, in one round trip unless it is large; return the bytes that it stored."""
     rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
     own, others = halves(rows)
     if others:
@@ -290,7 +293,7 @@ def _carry_out_beside(
     beside: PartsBeside,
     others: Sequence[PartRow],
 ) -> int:
-    """A commit that is made when the other parts are stored beside it. They are removed only if it is certainly not made."""
+    """Commit after `beside` has stored the `others`. These are removed only if the commit certainly failed."""
     written = beside.begin(others, [(fence, shard) for fence, _, shard in moved])
     try:
         with session.pipeline():
@@ -311,7 +314,7 @@ def _carry_out_beside(
 
 
 def _change(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[PartRow]) -> int:
-    """All of a transaction but its end, into a pipeline; gives the bytes of the rows that are put."""
+    """Send a transaction without its COMMIT into a pipeline; return the bytes of the rows that are put."""
     session.execute("BEGIN")
     for standing in moved:
         session.execute(_MOVE, standing)
@@ -324,7 +327,7 @@ def _change(session: Session, changes: Changes, moved: Sequence[tuple[int, int, 
 
 
 def _change_rows(session: Session, changes: Changes) -> int:
-    """Put and delete rows; gives the bytes that are put."""
+    """Put and delete rows; return the bytes that are put."""
     puts = [(*entry, value) for entry, value in changes.entries.items() if value is not None]
     gone = [entry for entry, value in changes.entries.items() if value is None]
     if puts:
@@ -335,7 +338,7 @@ def _change_rows(session: Session, changes: Changes) -> int:
 
 
 def _standing(session: Session, shards: Sequence[int]) -> dict[int, ShardStanding]:
-    """The rows of shards, locked."""
+    """Read and lock the rows of shards."""
     rows = session.execute(_LOOK, (list(shards),)).fetchall()
     return {shard: ShardStanding(fence, commits) for shard, fence, commits in rows}
 
@@ -349,7 +352,7 @@ def _dead(session: Session) -> bool:
 
 
 def _lives(session: Session) -> bool:
-    """Whether a session answers, with no transaction left open. One that its server ends tells an error, and seems alive for a moment."""
+    """Roll back, and return whether the session answers. After its server ends it, a session may seem alive for a moment."""
     try:
         session.rollback()
         session.execute("SELECT 1")

@@ -13,7 +13,7 @@ _NO_RIGHT = frozenset({"42501"})
 
 
 def translated(error: psycopg.Error) -> RestanteError:
-    """The hub's error for the driver's; raise it `from` the original. It names no machine."""
+    """The hub's error for an error of the driver; raise it `from` the original. It names no machine."""
     if error.sqlstate in _FULL:
         return StorageFull(
             f"PostgreSQL has no room ({reason_of(error)}); nothing was changed. Make room and try again."
@@ -30,7 +30,7 @@ def translated(error: psycopg.Error) -> RestanteError:
 
 
 def not_connected(error: psycopg.Error) -> Unavailable:
-    """The error for who opens a store: with what the driver said, which names the machine that was asked."""
+    """The error for opening a store, with the driver's words, which name the machine that was asked."""
     return Unavailable(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}")
 
 

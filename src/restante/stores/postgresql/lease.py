@@ -1,9 +1,9 @@
-"""The lease of a session: a row that says that it is alive, and until when it may answer.
+"""`Lease`: a row that shows that a session is alive, and decides how long its owner may answer.
 
-Its owner changes `beat` at a third of the lease. Who wants its shards must have seen the beat unchanged for the whole lease that
-the row states, by its own clock; no clocks are compared. Then it removes the row, and nobody owns the shards: so a renewal
-that comes later finds nothing. The owner counts from before it sent its last renewal, and stops answering a while before the
-others may begin. A late renewal of a row that is still there is good.
+The owner changes `beat` every third of the lease. Another node that wants its shards must see the beat unchanged for the
+whole lease that the row states, by its own clock; clocks are never compared. It then deletes the row, so that a later renewal
+finds nothing, and nobody owns the shards. The owner counts from before it sent its last renewal, and stops answering some time
+before others may begin. A late renewal is valid if the row still exists.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from restante.stores.postgresql.sessions import connect
 LEASE_SECONDS = 3.0
 _BEATS_A_LEASE = 3
 _MARGIN = 0.2
-"""The share of a lease by which its owner stops earlier."""
+"""The fraction of a lease by which its owner stops earlier."""
 
 _ENTER = "INSERT INTO restante_nodes VALUES (%s, %s, 0, %s, %s)"
 _BEAT = "UPDATE restante_nodes SET beat = beat + 1, about = %s WHERE session = %s"
@@ -34,14 +34,14 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Keeps the lease of a session, in a thread and a connection of its own: a long commit holds up no renewal."""
+    """Keeps the lease of a session, with its own thread and connection, so that a long commit delays no renewal."""
 
     def __init__(self, terms: Mapping[str, str], owner: str, name: str, seconds: float, about: bytes = b"") -> None:
         self._terms = terms
         self._owner = owner
         self._seconds = seconds
         self.about = about
-        """The text that is told of it with each beat."""
+        """The description of the node that each beat writes."""
         self._session: Session | None = connect(terms, session_name(owner))
         self._until = running_seconds() + seconds * (1 - _MARGIN)
         self._session.execute(_ENTER, (owner, name, round(seconds * 1_000), about))
@@ -52,18 +52,18 @@ class Lease:
         self._thread.start()
 
     def require(self) -> None:
-        """Raise `NotOwner` if another may own what is ours by now."""
+        """Raise `NotOwner` if another node may own our shards by now."""
         if self.lost is not None:
             raise NotOwner(self.lost)
         if running_seconds() >= self._until:
             raise NotOwner("This hub could not renew its lease of the store in time. It goes on when it can.")
 
     def seconds_left(self) -> float:
-        """How long what is ours may be answered for, if it is renewed no more."""
+        """How long the owner may still answer without another renewal."""
         return 0.0 if self.lost is not None else round(max(0.0, self._until - running_seconds()), 3)
 
     def close(self) -> None:
-        """Let go of the lease, so that the next owner need not wait."""
+        """Give up the lease, so that the next owner need not wait."""
         self._ending.set()
         self._thread.join()
         try:

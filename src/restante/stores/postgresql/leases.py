@@ -1,8 +1,8 @@
-"""Whose a shard is: the rows of leases, changed only under a condition.
+"""The ownership of shards: the rows of leases, which are changed only under conditions.
 
-Taking a shard raises its fence in the same transaction, so that the former owner stores nothing more, whatever it believes. The
-row of commits may be held by a former owner that was stopped in mid-transaction: its session is ended, by the process id that
-it noted, if it is still the one of that owner.
+Taking a shard raises its fence in the same transaction, so that the former owner can store nothing more, whatever it believes.
+A former owner that was stopped in mid-transaction may still lock the shard's row. Then its session is ended, by the process id
+that it noted, if that is still a session of that owner.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TAKEN_OVER = "Another hub has taken over the store; this one stores nothing more
 
 
 class OwnedShard(NamedTuple):
-    """A shard's row as it was taken."""
+    """The row of a shard that was just taken."""
 
     shard: int
     first: int
@@ -64,12 +64,12 @@ class OwnedShard(NamedTuple):
 
 
 def session_name(owner: str) -> str:
-    """Under which an owner's sessions are listed by the server."""
+    """The name under which the server lists an owner's sessions."""
     return f"restante {owner}"
 
 
 def survey(session: Session) -> StoreSurvey:
-    """All nodes and shards. Who owns a shard and is no node has just come, or gone."""
+    """All nodes and shards. An owner that is not among the nodes has just come or gone."""
     with session.pipeline():
         epoch, nodes, shards = (session.execute(query) for query in (_EPOCH, _NODES, _SHARDS))
     row = epoch.fetchone()
@@ -78,7 +78,7 @@ def survey(session: Session) -> StoreSurvey:
 
 
 def expire(session: Session, node: NodeRow) -> bool:
-    """End a node's session if its beat is still this one. It renews nothing after that."""
+    """End a node's lease if its beat is still this one; return whether it was. The node can renew nothing after that."""
     with session.transaction():
         if session.execute(_EXPIRE, (node.session, node.beat)).rowcount == 0:
             return False
@@ -87,18 +87,18 @@ def expire(session: Session, node: NodeRow) -> bool:
 
 
 def forget(session: Session, owner: str) -> None:
-    """Nobody owns what a session had, or was to have, in the transaction that ends it."""
+    """Free the shards that a session owned or was to inherit, in the transaction that ends it."""
     session.execute(_FREE, (owner,))
     session.execute(_NO_HEIR, (owner,))
 
 
 def take_shard(session: Session, shard: int, owner: str) -> OwnedShard | None:
-    """Own a shard; None if somebody does, or is to."""
+    """Take a shard; None if it has another owner or heir."""
     for _ in range(_TRIES_MAX):
         held = session.execute(_HOLDER, (shard, owner)).fetchone()
         if held is None:
             return None
-        if held[1]:  # It was not let go of in order, and may be held by a transaction.
+        if held[1]:  # It was not given up properly, and a transaction may still hold it.
             end_session(session, held[1], held[0])
         try:
             return _take(session, shard, owner)
@@ -109,7 +109,7 @@ def take_shard(session: Session, shard: int, owner: str) -> OwnedShard | None:
 
 def _take(session: Session, shard: int, owner: str) -> OwnedShard | None:
     with session.transaction():
-        # The lock keeps others from ending this session meanwhile; it holds up no renewal.
+        # The lock keeps others from ending this session meanwhile, and does not delay renewals.
         living = session.execute(_LIVING, (owner,)).fetchone() is not None
         if not living or session.execute(_TAKE, (owner, owner, shard, owner)).rowcount == 0:
             return None
@@ -120,22 +120,25 @@ def _take(session: Session, shard: int, owner: str) -> OwnedShard | None:
 
 
 def end_session(session: Session, pid: int, owner: str) -> None:
-    """End an owner's session, and no other that has got its process id since."""
+    """End an owner's session, but not another session that has the same process id by now."""
     session.execute(_END, (pid, session_name(owner)))
 
 
 def note_session(session: Session, owner: str, shards: Sequence[int]) -> bool:
-    """Note the session that commits from now on; False if another has a lease of these."""
+    """Note the session that commits from now on; return False if another owner has one of these shards."""
     return session.execute(_NOTE, (owner, list(shards))).rowcount == len(shards)
 
 
 def let_go(session: Session, owner: str, shards: Sequence[int]) -> None:
-    """The next owner need not wait."""
+    """Give up shards, so that the next owner need not wait."""
     session.execute(_LET_GO, (owner, list(shards)))
 
 
 def appoint(session: Session, owner: str, shard: int, heir: str | None) -> bool:
-    """State an heir that lives; the lock keeps others from ending its session meanwhile. Nobody could take what a dead one is to have."""
+    """Set or clear the heir of a shard; return False if that fails.
+
+    The heir must be alive, because nobody could take a shard with a dead heir. The lock keeps its session from being ended.
+    """
     with session.transaction():
         if heir is not None and session.execute(_LIVING, (heir,)).fetchone() is None:
             return False
@@ -143,7 +146,7 @@ def appoint(session: Session, owner: str, shard: int, heir: str | None) -> bool:
 
 
 def cut_shards(session: Session, firsts: Sequence[int], fence: int) -> None:
-    """Shards that begin with these partitions, in a transaction of who owns them all. The rows of others stay, without any."""
+    """Set new shards that begin with these partitions, in a transaction of the owner of all. Rows of old shards stay, empty."""
     session.execute(_GONE, (fence,))
     session.execute(_CUT, (fence, list(firsts)))
     session.execute(_LEASES)

@@ -1,6 +1,6 @@
-"""A store as of one moment, to be looked at beside the hub that owns it: nothing in it changes, and nothing can be changed.
+"""`PostgresqlMoment`: a read-only view of a store as of one moment, usable beside the hub that owns the store.
 
-It is one transaction that only reads (`REPEATABLE READ`), so the doctor and a copy see all partitions as of the same commit.
+It is one read-only transaction (`REPEATABLE READ`), so the doctor and a copy see all partitions as of the same commit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PostgresqlMoment(StoreReads):
             require_layout(found)
             session.execute("SET idle_in_transaction_session_timeout = 0")
             session.execute(BEGIN_READING)
-            layout_of(session)  # the moment is that of the first look
+            layout_of(session)  # The first query fixes the moment.
         except psycopg.Error as error:
             session.close()
             raise translated(error) from error
@@ -52,7 +52,7 @@ class PostgresqlMoment(StoreReads):
         return cls(session)
 
     def shard_firsts(self) -> list[int]:
-        """The first partitions of the shards, in their order."""
+        """The first partitions of the shards, in order."""
         return [first for (first,) in self._rows(_FIRSTS)]
 
     def size(self) -> StoreSize:

@@ -1,4 +1,4 @@
-"""A node's place in a database: its lease, the sessions that its shards share, and the shards that it takes."""
+"""`PostgresqlNode`: a node's membership in a database, with its lease, its sessions, and the shards that it takes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PostgresqlNode:
         self._asking = threading.Lock()
         self._asked: Session | None = None
         self._spare: Session | None = None
-        """For the next shard."""
+        """A session that is ready for the next shard."""
         self._lease = Lease(terms, self.session, name, lease_seconds, about)
 
     @classmethod
@@ -53,7 +53,7 @@ class PostgresqlNode:
         lease_seconds: float = LEASE_SECONDS,
         about: bytes = b"",
     ) -> PostgresqlNode:
-        """Enter the nodes of a database; its tables are made if need be. It owns nothing yet."""
+        """Join the nodes of a database, and make its tables if needed. The node owns nothing yet."""
         terms = terms_of(address, password)
         session = connect(terms, f"restante {name}"[:60])
         try:
@@ -81,7 +81,7 @@ class PostgresqlNode:
 
     @contextmanager
     def look(self) -> Iterator[PostgresqlMoment]:
-        """The database now, looked at in the session that the next shard commits in: to make one may take longer than all else."""
+        """The database now, in a session that the next shard then commits in, because connecting may take longer than all else."""
         made = self._reconnect()
         try:
             made.execute(BEGIN_READING)
@@ -123,7 +123,7 @@ class PostgresqlNode:
                 self._spare.close()
 
     def take_together(self, shards: Sequence[int], kind: type[S], let_go: Callable[[], None]) -> S | None:
-        """One store of several shards; None if somebody owns one of them, or is to."""
+        """Take several shards as one store; None if one of them has another owner or heir."""
         session = self._ready() or self._reconnect()
         with ExitStack() as undo:
             undo.callback(session.close)
@@ -142,7 +142,7 @@ class PostgresqlNode:
         return kind(self._reads, commits, self._lease, let_go)
 
     def _ready(self) -> Session | None:
-        """The session that was made ready, if it is still good."""
+        """The session that is ready for the next shard, if it still works."""
         with self._asking:
             spare, self._spare = self._spare, None
         if spare is not None:
@@ -154,7 +154,7 @@ class PostgresqlNode:
         return spare
 
     def give_back(self, shards: Sequence[int]) -> None:
-        """Give back the leases that are ours, so that the next owner need not wait. Without the server they end with the lease."""
+        """Give up our shards, so that the next owner need not wait. If the server cannot be reached, they end with the lease."""
         try:
             with self._session() as session:
                 leases.let_go(session, self.session, shards)
@@ -163,7 +163,7 @@ class PostgresqlNode:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        """The session in which nodes and shards are looked at. One that failed is not used again."""
+        """The session for reading nodes and shards. After a failure it is replaced."""
         with self._asking:
             if self._asked is None or self._asked.closed:
                 self._asked = self._reconnect()

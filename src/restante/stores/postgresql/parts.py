@@ -1,10 +1,10 @@
-"""The parts of blobs, and how those of a large commit are written: half of them beside it, in a session and a thread of their own.
+"""The parts of blobs. Of a large commit, half of the parts are written beside it, in a separate session and thread.
 
-A server writes a blob into its log and into its table by one process for each session; two do it sooner. The parts beside are
-committed before the commit that names them, and under the same look at the fence as a blob that is put ahead: so whoever takes the
-shard waits for their end. The commit is made only when they are stored. If it fails they are removed; if nobody can, because
-the machine is gone, nobody names them, and the next owner drops them. A blob is listed by its first part: one that lies in both
-halves is listed only when all of it is there.
+The server uses one process for each session, so two sessions write blobs faster. The parts beside are committed before the
+commit that names them, with the same check of the fences as a blob that is put ahead, so that a new owner of the shard waits
+for their end. The commit is made only when they are stored. If it fails they are removed; if that fails too, no row names
+them, and the next owner drops them. A blob is listed by its first part, which is in the commit, so a blob in both halves is
+listed only when all of it is there.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from restante.stores.postgresql.leases import TAKEN_OVER
 from restante.stores.postgresql.sessions import ReadSessions
 
 PART_BYTES = MIB
-"""A blob is written in parts of this size; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
+"""The size of the parts of a blob. By measurement, parts of 8 MiB take four times as long, and rows of 8 KiB gain nothing."""
 _BESIDE_BYTES_MIN = 4 * MIB
-"""Fewer bytes are written sooner than another session has begun."""
+"""Writing fewer bytes takes less time than starting another session."""
 
 PUT_PART = "INSERT INTO restante_blobs VALUES (%b, %b, %b, %b, %b)"
 _PUT_PART_AGAIN = f"""
 {PUT_PART} ON CONFLICT (partition, number, part) DO UPDATE SET size = excluded.size, data = excluded.data
 """
-"""The same commit may have been tried before, and failed."""
+"""Overwrites, because the same commit may have been tried before and failed."""
 _HELD = "SELECT 1 / CASE WHEN fence = %b THEN 1 ELSE 0 END FROM restante_shards WHERE shard = %b FOR KEY SHARE"
-"""An error if another has the shard, so that all can be sent at once: a hub that is paused in the middle holds up nobody."""
+"""Fails if another owner has the shard. So everything can be sent at once, and a hub paused in the middle holds up nobody."""
 DROP = """
 DELETE FROM restante_blobs AS blob USING unnest(%b::integer[], %b::bigint[]) AS gone (partition, number)
 WHERE blob.partition = gone.partition AND blob.number = gone.number
 """
 
 PartRow: TypeAlias = tuple[int, int, int, int, memoryview]
-"""Partition, number of the blob, number of the part, size of the whole, content."""
+"""Partition, number of the blob, number of the part, size of the whole blob, content."""
 ShardFence: TypeAlias = tuple[int, int]
-"""The fence under which something is written, and the shard."""
+"""The fence under which parts are written, and the shard."""
 
 
 def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[PartRow]:
-    """The rows of a blob. An empty one has a row, too."""
+    """The rows of a blob. An empty blob has one row too."""
     content = memoryview(b"".join(parts))
     cuts = range(0, max(len(content), 1), PART_BYTES)
     return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
@@ -57,7 +57,7 @@ def size_of(rows: Sequence[PartRow]) -> int:
 
 
 def halves(rows: Sequence[PartRow]) -> tuple[Sequence[PartRow], Sequence[PartRow]]:
-    """The parts in a commit, and those that are written beside it. Of a blob that lies in both, the first part is in the commit."""
+    """The parts to write in a commit, and those to write beside it. The first part of a blob in both halves is in the commit."""
     if size_of(rows) < _BESIDE_BYTES_MIN:
         return rows, ()
     half, middle = size_of(rows) // 2, 0
@@ -67,20 +67,20 @@ def halves(rows: Sequence[PartRow]) -> tuple[Sequence[PartRow], Sequence[PartRow
 
 
 class PartsBeside:
-    """Writes parts in sessions of its own. `close` it when nothing is written any more."""
+    """Writes parts in separate sessions. `close` it when nothing is written any more."""
 
     def __init__(self, sessions: ReadSessions) -> None:
         self._sessions = sessions
         self._threads: ThreadPoolExecutor | None = None
 
     def begin(self, rows: Sequence[PartRow], fences: Sequence[ShardFence]) -> Future[None]:
-        """Write parts, from now on; the future ends when they are stored, or are not."""
+        """Begin to write parts. The future ends when they are stored or have failed."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "restante-parts")
         return self._threads.submit(self.write, rows, fences)
 
     def write(self, rows: Sequence[PartRow], fences: Sequence[ShardFence]) -> None:
-        """Write parts. The look at the fences makes a new owner wait for the end; `StoreConflict` if there is one already."""
+        """Write parts. The check of the fences makes a new owner wait for the end. Raises `StoreConflict` if there is one already."""
         try:
             with self._sessions.borrowed() as session, session.pipeline():
                 session.execute("BEGIN")
@@ -96,7 +96,7 @@ class PartsBeside:
             raise
 
     def remove(self, rows: Sequence[PartRow]) -> None:
-        """Remove parts of a commit that is certainly not stored. If that fails, the next owner drops them."""
+        """Remove the parts of a commit that is certainly not stored. If this fails, the next owner drops them."""
         blobs = sorted({row[:2] for row in rows})
         with suppress(psycopg.Error, RestanteError), self._sessions.borrowed() as session:
             session.execute(DROP, [list(column) for column in zip(*blobs, strict=True)])

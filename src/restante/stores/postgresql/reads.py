@@ -1,4 +1,4 @@
-"""Reads of a store: the same for its owner, and for who looks at one moment of it."""
+"""`StoreReads`: the reads of a store, shared by its owner and by views of one moment."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ FROM unnest(%b::integer[], %b::smallint[]) AS asked (partition, space) CROSS JOI
     WHERE restante_entries.partition = asked.partition AND restante_entries.space = asked.space ORDER BY key
 ) AS entry
 """
-"""The order inside keeps the planner from reading all partitions, or all spaces, to pick these."""
+"""The inner ORDER BY keeps the planner from reading all partitions, or all spaces, to pick these."""
 _FETCH_BLOBS = """
 SELECT DISTINCT partition, number FROM restante_blobs WHERE partition >= %b AND partition < %b ORDER BY partition, number
 """
-"""All numbers, also of blobs of which a crash has left some parts, and not the first."""
+"""All numbers, including those of blobs of which a crash has left some parts but not the first."""
 _SIZE = """
 SELECT pg_total_relation_size('restante_entries') + pg_total_relation_size('restante_blobs')
 """
 
 
 class StoreReads:
-    """Reads by queries; `_rows` says in which session."""
+    """Reads by queries, which `_rows` carries out."""
 
     def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         raise NotImplementedError

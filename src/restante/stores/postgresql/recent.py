@@ -1,9 +1,9 @@
-"""Rows that an owner has read and written lately: it is the only one who writes, so it need not ask the server again.
+"""A cache of rows that an owner has lately read or written. Only the owner writes, so it need not ask the server again.
 
-Small rows only, single ones and those of one short prefix (the heads of a recipient), in two generations: when the younger
-one is full, the older one is forgotten. A row that a commit is about to change is unknown from before the commit is sent
-until it is done, so a reader that has seen a part of a commit sees the rest of it too. What was read before a commit never takes
-the place of what the commit wrote: a reader says when it began.
+It has small rows, single ones and those of one short prefix (the heads of a recipient), in two generations: when the younger
+is full, the older is forgotten. What must stay true: a row that a commit changes is unknown from before the commit is sent
+until it is done, so that a reader that has seen a part of a commit sees the rest too. And a value read before a commit never
+replaces the value that the commit wrote: so readers learn with a mark of when their read began.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ VALUE_BYTES_MAX = 4 * KIB
 PREFIX_BYTES = 8
 PREFIX_ROWS_MAX = 64
 _ROW_BYTES = 200
-"""The bytes that a row takes in memory beside its key and value, about."""
+"""Estimated bytes of a row in memory besides its key and value."""
 
 _FLYING = sys.maxsize
-"""Stands in the place of a row that a commit is about to change: no read has begun after that."""
+"""Marks a row that a commit is about to change. It is greater than the mark of any read, so no read may replace it."""
 
 Rows = dict[bytes, bytes]
 Prefix = tuple[int, Space, bytes]
 
 
 class RecentRow(NamedTuple):
-    """A row that is known: its value, or None if there is none."""
+    """A known row: its value, or None if it does not exist."""
 
     value: bytes | None
 
 
 class ReadMark(NamedTuple):
-    """When a read began."""
+    """The counts of commits and of forgettings when a read began."""
 
     commits: int
     forgotten: int
@@ -47,48 +47,48 @@ class ReadMark(NamedTuple):
 class _Generation:
     def __init__(self) -> None:
         self.rows: dict[EntryKey, RecentRow | int] = {}
-        """The known rows; or how many commits there were when one changed and was not kept."""
+        """The known rows or, for a row that changed and was not kept, the number of commits at that time."""
         self.prefixes: dict[Prefix, Rows | int] = {}
         self.size_bytes = 0
 
 
 def prefix_of(partition: int, space: Space, start: bytes, end: bytes | None) -> Prefix | None:
-    """The prefix whose rows a scan wants, if it is one of those that are remembered."""
+    """The prefix whose rows a scan reads, if it is of the kind that is cached."""
     if len(start) == PREFIX_BYTES and end == after_prefix(start):
         return partition, space, start
     return None
 
 
 class RecentRows:
-    """May be used from any thread. One commit at a time is begun, and then done or undone."""
+    """The cache. It may be used from any thread. One commit at a time is begun, and then done or forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._young, self._old = _Generation(), _Generation()
         self._asked: set[Space] = set()
-        """Spaces of which rows are asked for: the others need not be remembered."""
+        """Spaces from which rows have been read. Others need not be cached."""
         self._flying: frozenset[Space] | None = None
         """The spaces whose changed rows are marked while a commit is under way."""
         self._flying_rows: dict[Prefix, Rows] = {}
-        """The rows that were known of the prefixes that it changes."""
+        """The known rows of the prefixes that the commit under way changes."""
         self._commits = self._forgotten = 0
 
     def row(self, entry: EntryKey) -> RecentRow | ReadMark:
-        """The known row; or the mark of a read that begins now."""
+        """The known row, or the mark of a read that begins now."""
         with self._lock:
             self._asked.add(entry.space)
             known = self._young.rows.get(entry) or self._old.rows.get(entry)
             return known if isinstance(known, RecentRow) else ReadMark(self._commits, self._forgotten)
 
     def prefix(self, prefix: Prefix) -> Rows | ReadMark:
-        """All rows of a prefix, if they are known."""
+        """All rows of a prefix if they are known, or the mark of a read that begins now."""
         with self._lock:
             self._asked.add(prefix[1])
             known = self._known(prefix)
             return known if isinstance(known, dict) else ReadMark(self._commits, self._forgotten)
 
     def learn(self, mark: ReadMark, rows: Iterable[tuple[EntryKey, bytes | None]]) -> None:
-        """Remember what was read, unless it may have changed since the read began."""
+        """Cache rows that were read, unless they may have changed since the read began."""
         with self._lock:
             for entry, value in rows:
                 known = self._young.rows.get(entry) or self._old.rows.get(entry)
@@ -101,7 +101,7 @@ class RecentRows:
                 self._keep_prefix(prefix, rows)
 
     def begin(self, changes: Changes) -> None:
-        """A commit is about to be sent: what it changes is unknown."""
+        """Mark the rows that a commit is about to change as unknown. Call it before the commit is sent."""
         with self._lock:
             self._flying = frozenset(self._asked)
             for entry in changes.entries:
@@ -115,7 +115,7 @@ class RecentRows:
                 self._young.prefixes[prefix] = _FLYING
 
     def done(self, changes: Changes) -> None:
-        """Note that the commit is stored."""
+        """Cache the rows of the commit, which is stored."""
         with self._lock:
             self._commits += 1
             rows, self._flying_rows = self._flying_rows, {}
@@ -129,7 +129,7 @@ class RecentRows:
                     self._keep_prefix(prefix, rows.get(prefix))
 
     def forget(self, *, learning: bool = True) -> None:
-        """All that is known may be wrong: a commit was not stored. Or nobody knows, and then nothing is learnt."""
+        """Forget everything, because a commit was not stored. With `learning` False its outcome is unknown: learn nothing."""
         with self._lock:
             self._forgotten += 1
             self._flying, self._flying_rows = None if learning else frozenset(), {}
@@ -145,7 +145,7 @@ class RecentRows:
         return known is None or (isinstance(known, int) and known <= mark.commits)
 
     def _keep(self, entry: EntryKey, value: bytes | None) -> None:
-        """A value that is too large leaves the number of the commit that wrote it."""
+        """Cache a row. For a value that is too large, only the number of commits is kept."""
         size = len(value or b"")
         self._young.rows[entry] = RecentRow(value) if size <= VALUE_BYTES_MAX else self._commits
         self._grow(len(entry.key) + size)
@@ -157,7 +157,10 @@ class RecentRows:
         self._grow(size)
 
     def _grow(self, size: int) -> None:
-        """Two generations: a row that changed after a read began is in one of them, or something was forgotten since."""
+        """Count the size, and drop the older generation when the younger is full.
+
+        So a row that changed after a read began is in one of the two generations, or `_forgotten` has risen since.
+        """
         self._young.size_bytes += size + _ROW_BYTES
         if self._young.size_bytes > GENERATION_BYTES_MAX and self._flying is None:
             self._old, self._young = self._young, _Generation()
@@ -165,7 +168,7 @@ class RecentRows:
 
 
 def _changed(rows: Rows, key: bytes, value: bytes | None) -> Rows:
-    """A copy: somebody may be reading the other."""
+    """A changed copy, because a thread may be reading the other."""
     kept = {each: other for each, other in rows.items() if each != key}
     if value is not None:
         kept[key] = value

@@ -1,11 +1,11 @@
-"""The tables, and how they are made. They lie in the first schema of the session's `search_path`.
+"""The tables, and their creation, in the first schema of the session's `search_path`.
 
-`restante_shards` has a row for each shard: its first partition, and what every commit moves, the fence of the owner and the
-number of the last commit. A shard ends where the next one begins. A row stays for ever: a commit that finds none would be
-fenced by nothing; a shard that is no more has no first partition. `restante_leases` says who owns a shard, `restante_nodes` who
-is alive: they are apart, so that a renewal never waits for a commit. Values and blobs are stored as they are (`EXTERNAL`):
-what is in them is compressed already, or too small, and of a large one a slice can be read by itself. Blobs lie in parts,
-each with the size of the whole.
+`restante_shards` has a row for each shard: its first partition, the fence of its owner, and the number of the last commit,
+which every commit raises. A shard ends where the next one begins. Rows stay for ever, because nothing would fence a commit that
+found no row; a shard that no longer exists has no first partition. `restante_leases` says who owns a shard, `restante_nodes`
+who is alive. These are separate tables, so that a renewal never waits for a commit. Values and blobs are stored without
+compression (`EXTERNAL`): they are compressed already, or too small, and slices of large ones can be read. Blobs are stored in
+parts, each with the size of the whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAYOUT = 2
 """The number of the layout of the tables below."""
 
 _ONE_MAKER = 7_230_114
-"""The advisory lock under which tables are made: two hubs may start at once."""
+"""The advisory lock under which tables are made, because two hubs may start at once."""
 
 _TABLES: LiteralString = """
 CREATE TABLE restante_layout (layout integer PRIMARY KEY);
@@ -76,18 +76,18 @@ ALTER TABLE restante_layout ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
 INSERT INTO restante_layout (layout) VALUES (2);
 """
 _STEPS: tuple[LiteralString, ...] = (_TABLES, _SEVERAL_SHARDS)
-"""Each brings the tables to the next layout."""
+"""The statements that bring the tables from each layout to the next."""
 
 
 def layout_of(session: Session) -> int | None:
-    """The number of the layout that is there, or None."""
+    """The layout number of the existing tables, or None."""
     if not _one(session, "SELECT to_regclass('restante_layout') IS NOT NULL"):
         return None
     return int(_one(session, "SELECT max(layout) FROM restante_layout"))
 
 
 def make_tables(session: Session) -> None:
-    """Make what is missing, whole or not at all; `FormatUnsupported` if a newer version made the tables."""
+    """Make the missing tables, all or none. Raises `FormatUnsupported` if a newer version made the existing ones."""
     found = layout_of(session)
     if found is None or found < LAYOUT:
         with session.transaction():
@@ -99,7 +99,7 @@ def make_tables(session: Session) -> None:
 
 
 def require_layout(found: int | None) -> None:
-    """`FormatUnsupported` if another version made the tables."""
+    """Raise `FormatUnsupported` if the tables have another layout."""
     if found != LAYOUT:
         remedy = "Use the version that made them." if (found or 0) > LAYOUT else "Run `restante migrate --store` first."
         raise FormatUnsupported(

@@ -1,4 +1,4 @@
-"""Sessions with the server: how one is opened and checked, and those that reads borrow."""
+"""Sessions with the server: opening and checking them, and the pool that reads borrow from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TERMS: Mapping[str, str] = {
     "tcp_user_timeout": "10000",
     "target_session_attrs": "read-write",
 }
-"""Unless the address says otherwise. A server that has gone without a word is noticed after about ten seconds."""
+"""The default terms of a connection. A server that vanishes silently is noticed after about ten seconds."""
 _BEGIN = f"""
 SELECT set_config('lock_timeout', '{LOCK_SECONDS}s', false),
        set_config('idle_in_transaction_session_timeout', '60s', false),
@@ -35,7 +35,7 @@ SELECT set_config('lock_timeout', '{LOCK_SECONDS}s', false),
 
 
 def terms_of(address: str, password: str | None = None) -> dict[str, str]:
-    """The terms that the driver is told. Everything that an address of PostgreSQL may say is passed on, TLS included."""
+    """The connection terms for the driver. Everything in the address is passed on, including TLS options."""
     try:
         said = {name: str(value) for name, value in conninfo_to_dict(address).items() if value is not None}
     except psycopg.ProgrammingError as error:
@@ -49,7 +49,7 @@ def terms_of(address: str, password: str | None = None) -> dict[str, str]:
 
 
 def connect_again(terms: Mapping[str, str], name: str) -> Session:
-    """Connect once more: an error of this may reach other machines, and names none."""
+    """Connect again. Its errors may reach other machines, so they name none."""
     try:
         return connect(terms, name)
     except Unavailable as error:
@@ -57,7 +57,7 @@ def connect_again(terms: Mapping[str, str], name: str) -> Session:
 
 
 def connect(terms: Mapping[str, str], name: str) -> Session:
-    """A session with a primary server, whose commits are durable when they are answered."""
+    """Open a session with a primary server whose commits are durable when answered."""
     try:
         session: Session = psycopg.connect(**terms, application_name=name, autocommit=True)  # type: ignore[arg-type]  # all texts
     except psycopg.Error as error:
@@ -67,7 +67,7 @@ def connect(terms: Mapping[str, str], name: str) -> Session:
     except BaseException:
         session.close()
         raise
-    # Each statement is prepared at its first use: commits are the same few, over and over.
+    # Prepare each statement at its first use, because commits repeat the same few statements.
     session.prepare_threshold = 0
     return session
 
@@ -88,7 +88,7 @@ def _check(session: Session) -> None:
 
 
 class ReadSessions:
-    """May be used from any thread: each borrows a session for itself."""
+    """A pool of sessions for reads. It may be used from any thread."""
 
     def __init__(self, terms: Mapping[str, str], name: str) -> None:
         self._terms = terms
@@ -99,7 +99,7 @@ class ReadSessions:
         self.closed = False
 
     def rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query. A session that was found dead is replaced, once: reading twice does no harm."""
+        """The rows of a query. If the session is found dead, the query is repeated once in another, which is safe for reads."""
         try:
             return self._rows(query, values)
         except psycopg.OperationalError as error:
@@ -147,7 +147,7 @@ class ReadSessions:
         session.close()
 
     def forget(self) -> None:
-        """Close those that nobody uses: the server has gone, or they have."""
+        """Close the idle sessions, because the server or they are gone."""
         with self._lock:
             idle, self._idle = self._idle, []
         for session in idle:

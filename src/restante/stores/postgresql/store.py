@@ -1,7 +1,7 @@
-"""The store of a shard in PostgreSQL, or of several: what an owner may do by its lease and fence.
+"""`ShardStore`: the store of one or several shards in PostgreSQL, for their owner by lease and fence.
 
-Commits go through one session for each store that is open, in order; reads borrow sessions of their own; the lease is kept in
-another. All of them are with the primary server.
+Each open store commits through one session, in order; reads borrow other sessions; the lease is kept in yet another. All of
+them are with the primary server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ShardStore(StoreReads):
             if isinstance(known, RecentRow) and known.value is not None
         }
         if unknown:
-            # The marks differ if a commit came between two looks: the first is the safe one.
+            # The marks differ if a commit came in between. The first mark is the safe one.
             mark = next(each for each in found.values() if isinstance(each, ReadMark))
             read = super().get_many(unknown)
             self._recent.learn(mark, [(entry, read.get(entry)) for entry in unknown])
@@ -85,7 +85,7 @@ class ShardStore(StoreReads):
         return sorted(known.items())
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
-        """Write a blob in a session of its own, which holds up no commit."""
+        """Write a blob in a separate session, which holds up no commit."""
         self._commits.require_fences({blob.partition: fence})
         rows, (shard, held_fence) = parts_of(blob, parts), self._commits.fence_of(blob.partition)
         try:
@@ -119,7 +119,7 @@ class ShardStore(StoreReads):
         return stored
 
     def require_owned(self) -> None:
-        """The lease is that of the node, which may have let go of this shard alone."""
+        """Raise `NotOwner` unless the node's lease holds, and the node still has this shard."""
         if self._closed:
             raise NotOwner("This node no longer owns the shard. Ask its owner.")
         self._lease.require()
@@ -128,10 +128,10 @@ class ShardStore(StoreReads):
         return self._lease.seconds_left()
 
     def checkpoint(self) -> None:
-        """The server tidies up by itself."""
+        """Do nothing: the server tidies up by itself."""
 
     def scrub(self) -> bool:
-        """Give up what was deleted to be overwritten; when that happens is the server's affair, and its log's."""
+        """Free deleted rows to be overwritten. When that happens is up to the server and its log."""
         try:
             with self._sessions.borrowed() as session:
                 session.execute("VACUUM restante_entries, restante_blobs")
@@ -143,9 +143,9 @@ class ShardStore(StoreReads):
         return self._commits.stopped or self._lease.lost
 
     def size(self) -> StoreSize:
-        """The size of the store; while the server cannot be asked, what it said last: metrics are wanted just then.
+        """The size of the store; if the server cannot be reached, the last known size, because metrics are needed just then.
 
-        The tables are those of all shards; who has the first of them says how large they are.
+        The tables are shared by all shards, so only the owner of the first shard reports their size.
         """
         if 0 in self._commits.shards:
             with suppress(Unavailable):
@@ -153,7 +153,7 @@ class ShardStore(StoreReads):
         return StoreSize(stored_bytes=self._size, written_bytes=self._commits.written_bytes)
 
     def close(self) -> None:
-        """Ends when the commit under way has ended. Closing again does nothing."""
+        """Wait for the commit under way, and close. Closing again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -161,7 +161,7 @@ class ShardStore(StoreReads):
         self._let_go()
 
     def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that were read, given only while the store is ours: memory goes by it."""
+        """The rows of a query. Raises if the store is no longer owned, so that the hub never relies on rows of a new owner."""
         if self._closed:
             raise Unavailable("The store is closed.")
         rows = self._sessions.rows(query, values)

@@ -1,4 +1,4 @@
-"""`PostgresqlStore`: all shards of a database as one store, for one hub alone, and for those who look after it."""
+"""`PostgresqlStore`: all shards of a database as one store, for a single hub and for maintenance commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PostgresqlStore(ShardStore):
 
     @classmethod
     def open(cls, address: str, *, password: str | None = None, lease_seconds: float = LEASE_SECONDS) -> Self:
-        """Take it; its tables are made if need be. `DataLocked` while another hub owns any of it."""
+        """Take the whole database, and make its tables if needed. Raises `DataLocked` while another hub owns a shard."""
         node = PostgresqlNode.open(address, _name(), password=password, lease_seconds=lease_seconds)
         try:
             _await_silence(node)
@@ -44,12 +44,12 @@ class PostgresqlStore(ShardStore):
         return len(self._commits.shards)
 
     def cut(self, firsts: Sequence[int], changes: Changes | None = None) -> None:
-        """From now on there are shards that begin with these partitions. No row of the data moves; some may change. Close it then."""
+        """Set new shards that begin with these partitions, and change some rows. No row moves. Close the store afterwards."""
         self._commits.cut(firsts, changes or Changes())
 
 
 def _await_silence(node: PostgresqlNode) -> None:
-    """Return when nobody owns anything: at once, or after the lease. `DataLocked` when an owner shows that it is there."""
+    """Return when no shard has an owner: at once, or after the lease. Raises `DataLocked` if an owner shows that it is alive."""
     first, since = _owners(node.survey()), running_seconds()
     while owners := _owners(node.survey()):
         for row in owners.values():

@@ -1,10 +1,9 @@
-"""Snapshots of a data folder in use: a copy of the database as of one moment, and the blob files that it names.
+"""Snapshots of a data folder in use: a copy of the database as of one moment, and the blob files that the copy names.
 
-The copy is made inside one read transaction, so it is of one moment and holds up no commit; the journal is not
-transferred past that moment until the copy is done. It lies in the data folder, for there the room is looked after. It
-is made of rows, and of blob files only what rows name is taken: what was dropped or deleted before is not in a snapshot.
-What rows name of blob files is never changed, so they are read where they lie; from before the copy until the snapshot is closed none
-is removed, however many of their blobs are dropped meanwhile.
+The copy is made in one read transaction, so it is of one moment and holds up no commit; the journal is not transferred past
+that moment until the copy is done. The copy is in the data folder, whose disk space is monitored. It is made by rows, and
+blob files give only the ranges that rows name, so dropped and deleted data is not in a snapshot. Named ranges never change,
+so the files are read in place; none is removed from before the copy until the snapshot is closed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from restante.stores.sqlite.schema import connect_copier
 DATABASE_NAME = "restante.db"
 _COPY_PREFIX, _COPY_SUFFIX = "backup-", ".db"
 _STEPS_A_LOOK = 10_000
-"""The number of steps of SQLite's machine before it is looked whether the store is closing."""
+"""The number of steps of SQLite's virtual machine between checks whether the store is closing."""
 
 
 class Snapshots:
@@ -49,7 +48,7 @@ class Snapshots:
         return self.copied(self.reserve(), leaving_out)
 
     def reserve(self) -> ExitStack:
-        """From now on no file is removed, and no other snapshot is made, until the stack is closed."""
+        """Keep files from being removed, and other snapshots from being made, until the returned stack is closed."""
         if not self._one.acquire(blocking=False):
             raise Unavailable("A backup of this hub is under way already. Try again when it is done.")
         reserved = ExitStack()
@@ -60,7 +59,7 @@ class Snapshots:
     def copied(
         self, reserved: ExitStack, leaving_out: Sequence[Space], begun: Callable[[], None] = lambda: None
     ) -> FolderSnapshot:
-        """The database as it is now. `begun` is called when it may change without harm, at the latest when this returns."""
+        """Copy the database as it is now. `begun` is called once it may change again, at the latest when this returns."""
         try:
             with reserved as undo:
                 copy = _new_file(self._folder)
@@ -73,7 +72,7 @@ class Snapshots:
             begun()
 
     def close(self) -> None:
-        """Give up a copy that is being made: its connection must be gone before the store closes its own."""
+        """Abort a copy that is being made, because its connection must be closed before the store closes its own."""
         self._closing.set()
         with self._copying:
             pass
@@ -96,16 +95,16 @@ class Snapshots:
         )
 
     def _copy_database(self, copy: Path, begun: Callable[[], None]) -> None:
-        """Copy the database by rows, not by pages: free pages may hold what was erased."""
+        """Copy the database by rows, not by pages, because free pages may hold erased data."""
 
         def look() -> bool:
-            begun()  # It reads, so what it reads is settled.
+            begun()  # The transaction has begun to read, so its moment is fixed.
             return self._closing.is_set()
 
         with closing(connect_copier(self._folder / DATABASE_NAME)) as source:
             source.set_progress_handler(look, _STEPS_A_LOOK)
             try:
-                # It is thrown away at the end: what a crash leaves of it need not make sense.
+                # The copy is temporary, so it need not survive a crash.
                 source.execute("PRAGMA synchronous = OFF")
                 source.execute("VACUUM INTO ?", (str(copy),))
             except sqlite3.OperationalError:
@@ -113,7 +112,7 @@ class Snapshots:
                 raise
 
     def _part(self, name: str, path: Path, live: Sequence[ByteRange] | None) -> SnapshotPart:
-        """A part of a file of blobs, in which all that is not live is zeros."""
+        """A file as a part of the snapshot, with zeros in place of everything outside the `live` ranges, if these are given."""
         try:
             size = path.stat().st_size
         except FileNotFoundError as error:
@@ -128,7 +127,7 @@ class Snapshots:
             with path.open("rb", buffering=0) as file:
                 at = 0
                 while chunk := file.read(BACKUP_CHUNK_BYTES):
-                    # After the read: once the store is closed, the files may be another's.
+                    # Check after the read: once the store is closed, another process may own the files.
                     self._require_open()
                     yield _blanked(chunk, at, blank)
                     at += len(chunk)
@@ -155,13 +154,13 @@ def _leave_out(copy: Path, spaces: Sequence[Space]) -> None:
         for pragma in ("journal_mode = OFF", "synchronous = OFF", "secure_delete = ON"):
             database.execute(f"PRAGMA {pragma}").fetchall()
         for space in spaces:
-            # By partition, so that the rows are found by their key.
+            # Name the partitions, so that SQLite finds the rows by their key.
             every = "SELECT partition FROM fences"
             database.execute(f"DELETE FROM entries WHERE partition IN ({every}) AND space = ?", (int(space),))
 
 
 def _blanked(chunk: bytes, at: int, blank: Sequence[ByteRange]) -> bytes:
-    """The chunk, which lies at `at`, with zeros where it is to be blank."""
+    """The chunk of a file that starts at `at`, with zeros in the blank ranges."""
     content: bytearray | None = None
     for start, length in blank:
         first, end = max(start - at, 0), min(start + length - at, len(chunk))

@@ -1,7 +1,7 @@
-"""Commits: into the log and the overlay one by one, and from there into the database many at a time.
+"""Commits go into the log and the overlay one by one, and from there into the database, many at a time.
 
-Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by the thread that
-freezes the overlay; the writer's lock by the user of the database's connection. The first is taken before the second.
+There are two locks, so that a transfer holds up no commit. A commit holds `_appending`, and so does, briefly, the thread that
+freezes the overlay. The user of the database's connection holds the writer's lock. `_appending` is taken before it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from restante.stores.sqlite.writer import Writer
 
 
 class LogBounds(NamedTuple):
-    """How much the log and the overlay hold.
+    """How much the log and the overlay may hold.
 
-    There are two generations of both at most, each with its `most_bytes` and one commit more.
+    Both have at most two generations, each of at most `most_bytes` and one more commit.
     """
 
     target_bytes: int = 12 * MIB
-    """The length of the log from which on commits are transferred in the background: by then most tiny runs are filed."""
+    """The length of the log from which commits are transferred in the background. By then most tiny runs are filed."""
     most_bytes: int = 32 * MIB
-    """The length of the log from which on a commit first transfers those before it: the bound, should the background not keep up."""
+    """The length of the log from which a commit first transfers those before it, if the background does not keep up."""
     step_bytes: int = STEP_BYTES
 
 
 LOG_BOUNDS = LogBounds()
 _RECORD_BYTES_MORE = 64 * KIB
-"""The bytes of a small commit's record beside what its messages are counted with, at most: rows of runs and counters."""
+"""An upper bound of the bytes of a small commit's record besides its messages: rows of runs and counters."""
 
 
 class Commits:
@@ -64,7 +64,7 @@ class Commits:
         self._transferring = threading.Lock()
         self._closed = False
         self._in_vain = False
-        """Whether the last transfer failed. The next is tried by a commit that cannot go on without."""
+        """Whether the last transfer failed. The next one is tried only by a commit that cannot go on without it."""
         self._last_blobs: dict[int, int] = {}
 
     def require_running(self) -> None:
@@ -73,7 +73,7 @@ class Commits:
         self._writer.require_running()
 
     def commit(self, changes: Changes, rows: list[BlobRow], file: int | None) -> None:
-        """Durable when it returns. The rows of blobs name `file`, if they do not hold the bytes themselves."""
+        """Commit durably. Rows of blobs name `file` unless they hold the bytes themselves."""
         if not self._has_place():
             self._make_place()
         deeds = Deeds(list(changes.entries.items()), rows, row_ids_of(changes.dropped))
@@ -89,11 +89,11 @@ class Commits:
         self._files.dropped(freed)
 
     def _has_place(self) -> bool:
-        """Whether one more commit may go into the log before those of it are transferred."""
+        """Whether one more commit fits into the log before a transfer."""
         return self._overlay.weight_bytes() < self._bounds.most_bytes and self._log.may_append()
 
     def _make_place(self) -> None:
-        """Transfer what the log holds. If the disk is full, some of it may have been transferred all the same, which is enough."""
+        """Transfer the log. If the disk is full, a partial transfer may have made enough room."""
         try:
             self.transfer()
         except StorageFull:
@@ -101,7 +101,7 @@ class Commits:
                 raise
 
     def is_quick(self, byte_count: int) -> bool:
-        """Whether a commit would wait for no transfer and no other commit, and its flush is likely to be short."""
+        """Whether a commit would not wait for a transfer or another commit, and its flush is likely to be short."""
         return (
             self._overlay.weight_bytes() < self._bounds.most_bytes
             and not self._appending.locked()
@@ -113,13 +113,13 @@ class Commits:
             return self._writer.raise_fences(partitions, by)
 
     def due(self) -> bool:
-        """Whether there is something for the background to do, and hope that it can be done."""
+        """Whether the background should transfer: there is enough to do, and the last transfer did not fail."""
         return self._overlay.weight_bytes() >= self._bounds.target_bytes and not self._in_vain
 
     def transfer(self) -> None:
         """Bring all commits so far into the database."""
         with self._transferring:
-            # One that failed before, or that a crash left.
+            # A frozen generation may be left by a failed transfer or a crash.
             self._transfer_frozen()
             self._freeze()
             self._transfer_frozen()
@@ -136,7 +136,7 @@ class Commits:
             raise
 
     def hold(self) -> None:
-        """After the commit that is under way there is none until `let_go`. What came since `prepare_cut` is frozen."""
+        """Wait for the commit under way, and hold all others until `let_go`. Freeze the commits since `prepare_cut`."""
         self._appending.acquire()
         try:
             self._freeze_held()
@@ -148,11 +148,11 @@ class Commits:
         self._appending.release()
 
     def bring_in(self) -> None:
-        """The database has exactly what was committed when commits were held."""
+        """Bring the frozen commits into the database, which then has exactly the commits up to `hold`."""
         self._transfer_frozen()
 
     def end_cut(self) -> None:
-        """The database may go on changing."""
+        """Allow transfers again."""
         self._transferring.release()
 
     def _freeze(self) -> None:
@@ -168,7 +168,7 @@ class Commits:
         """Bring all commits so far into the database, and leave nothing of them in the log."""
         self.transfer()
         with self._transferring:
-            # Commits wait for this one: a file that is begun meanwhile would hide what its earlier life left.
+            # Commits must wait here: a file begun meanwhile would hide the rest of its earlier life.
             with self._appending:
                 self._freeze_held()
                 self._transfer_frozen()
@@ -177,7 +177,7 @@ class Commits:
                 file.remove()
 
     def close(self) -> None:
-        """Wait for the commit under way, and take no more."""
+        """Wait for the commit under way, and refuse all others."""
         with self._appending:
             self._closed = True
 
@@ -193,7 +193,7 @@ class Commits:
             raise
 
     def _require_new(self, changes: Changes, rows: list[BlobRow]) -> None:
-        """Numbers ascend but for those of filing, so most need not be looked for."""
+        """Assert that blobs are new. Numbers ascend except for those of filing, so most need no lookup."""
         for (blob, _), row in zip(changes.blobs, rows, strict=True):
             last = self._last_blobs.get(blob.partition)
             if last is None:

@@ -1,7 +1,7 @@
-"""A snapshot of a folder as of a moment at which several folders hold their commits.
+"""`FolderCut`: a snapshot of a folder as of a moment at which several folders hold their commits.
 
-What holds commits up is short: the log is left and a new one begun. All that was committed before is brought into the
-database afterwards, while commits go on into the new log; the database gets none of those before its copy has begun.
+Commits are held only briefly, while a new log is begun. The commits before are brought into the database afterwards, while
+new commits go into the new log; the database gets none of the new ones before its copy has begun.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from restante.stores.sqlite.commits import Commits
 
 
 class FolderCut:
-    """Prepared when it is made. Nobody waits for it for longer than its lapses say."""
+    """A cut, prepared on creation. It ends by itself after the times in `lapses`, so that nothing waits for it too long."""
 
     def __init__(self, commits: Commits, snapshots: Snapshots, lapses: CutLapses) -> None:
         self._commits, self._snapshots, self._lapses = commits, snapshots, lapses
@@ -30,7 +30,7 @@ class FolderCut:
             self._reserved.close()
             raise
         self._cutting = True
-        """Whether the database is kept as it is."""
+        """Whether the database is kept unchanged for the cut."""
         self._held_at: float | None = None
         self._released = self._closed = False
         self._timer = self._in_time(lapses.prepared)
@@ -44,7 +44,7 @@ class FolderCut:
         with self._lock:
             if self._closed or self._released or self._held_at is not None:
                 return False
-            self._timer.cancel()  # from here on the other one counts
+            self._timer.cancel()  # The next timer takes over.
             self._commits.hold()
             self._held_at = time.monotonic()
             self._timer = self._in_time(self._lapses.held)
@@ -72,7 +72,7 @@ class FolderCut:
             return self._snapshots.copied(reserved, leaving_out, self._end_cut)
         finally:
             self._end_cut()
-            reserved.close()  # if the snapshot has not taken it over
+            reserved.close()  # Does nothing if the snapshot has taken it over.
 
     def close(self) -> None:
         with self._lock:
@@ -85,7 +85,7 @@ class FolderCut:
             self._reserved.close()
 
     def _let_go(self) -> float | None:
-        """How long commits were held, if they were."""
+        """Release the commits; return how long they were held, or None if they were not."""
         held_at, self._held_at = self._held_at, None
         if held_at is None:
             return None

@@ -1,11 +1,10 @@
-"""The data folder: whether a folder may become one, that one process at a time has it, and that its owner alone may read it.
+"""The data folder: checks that a folder may be one, locks it for one process, and restricts access to its owner.
 
-One that holds something else is somebody else's: a hub would put its files among those, and take the folder away from all
-other users.
+A folder that holds something else is refused: a hub would put its files among the others, and lock out all other users.
 
-Folders are 0700, files 0600, whatever the umask. New ones are made so. Those that an older version made, or that were copied
-here, are tightened when the folder is opened. SQLite gives its journal and index the mode of the database, so the database
-is made first.
+Folders have mode 0700 and files 0600, whatever the umask. New ones are created so. Opening a folder corrects the modes of
+files that an older version made or that were copied. SQLite gives its journal and index the mode of the database, so the
+database file is created first.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 _OURS = ("restante.db", "blobs", "log-0", "log-1")
-"""Where one of these is, a hub was."""
+"""The files that show that a folder has a hub's data."""
 _BESIDE = frozenset(
     {
         *("lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock"),
@@ -37,11 +36,11 @@ _BESIDE = frozenset(
         *("lost+found", ".gitignore", ".gitkeep", ".keep", ".DS_Store"),
     }
 )
-"""Files that may lie in a folder in which no hub has been yet."""
+"""Files that may be in a folder without a hub's data."""
 SEVERAL = "shards.json"
-"""The file of a folder whose data lies in the folders of several shards."""
+"""The file of a folder whose data is in the folders of several shards."""
 JOINED = "joined.new"
-"""Where shards are joined, before they count."""
+"""The folder in which shards are joined until the result is complete."""
 _PID_CHARACTERS_MAX = 20
 
 
@@ -50,12 +49,12 @@ def make_folder(folder: Path) -> None:
 
 
 def make_database(path: Path) -> None:
-    """An empty file is an empty database."""
+    """Create the database as an empty file, which SQLite takes for an empty database."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
 
 
 def tighten(folder: Path) -> None:
-    """Take from others what they may do with the folder and with the files of a hub in it; say so if there was any."""
+    """Remove the access of other users to the folder and the hub's files in it. Logs a warning if there was any."""
     loose = list(_loose(folder))
     failures = [error for path, mode in loose if (error := _tightened(path, mode)) is not None]
     if failures:
@@ -80,18 +79,18 @@ def _tightened(path: Path, mode: int) -> OSError | None:
 
 
 def _loose(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files that others may read, write or enter, each with its mode."""
+    """The files and folders that other users may access, each with its mode."""
     for path in (folder, *(path for pattern in _OWN for path in folder.glob(pattern))):
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except FileNotFoundError:
-            continue  # removed meanwhile
+            continue  # Removed meanwhile.
         if mode & _OF_OTHERS:
             yield path, mode
 
 
 def require_own(folder: Path) -> None:
-    """Refuse a folder that holds something else, and no data of a hub. Nothing is changed."""
+    """Refuse a folder that holds something else and no hub's data. Nothing is changed."""
     if (folder / SEVERAL).exists():
         raise InvalidRequest(
             f"{folder} is the data of several shards, which one process cannot open. Serve it: restante serve --data {folder}"
@@ -107,7 +106,7 @@ def require_own(folder: Path) -> None:
 
 
 def require_whole(folder: Path) -> None:
-    """Refuse the folder of one shard of several: a hub alone would take messages that belong into the others."""
+    """Refuse the folder of one shard of several: a single hub would take messages that belong to other shards."""
     home = folder.absolute().parent
     if folder.name.startswith("shard-") and (home / SEVERAL).exists():
         raise InvalidRequest(
@@ -116,7 +115,7 @@ def require_whole(folder: Path) -> None:
 
 
 class FolderLock:
-    """An exclusive `flock` on a file in the folder: the system releases it however the process ends."""
+    """An exclusive `flock` on a file in the folder, which the system releases however the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
@@ -130,13 +129,13 @@ class FolderLock:
                 "One process at a time may use it: close that one, or choose another folder.",
                 folder=str(folder),
             ) from error
-        # For the message above only; the lock does not depend on it.
+        # The content is only for the message above; the lock does not depend on it.
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, str(os.getpid()).encode("ascii"), 0)
 
     @staticmethod
     def is_held(folder: Path) -> bool:
-        """Whether a process has the folder open just now."""
+        """Whether a process has the folder open."""
         try:
             descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -150,6 +149,6 @@ class FolderLock:
         return False
 
     def release(self) -> None:
-        # Explicitly, for a forked child may hold the same open file.
+        # Unlock explicitly, because a forked child may hold the same open file.
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)

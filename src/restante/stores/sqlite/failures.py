@@ -8,26 +8,26 @@ import sqlite3
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 
-# A file size limit (EFBIG) is to a store what a full disk is: it goes on as soon as the limit is raised.
+# A file size limit (EFBIG) is treated like a full disk: the store goes on as soon as the limit is raised.
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-# SQLite knows a disk that is full, and reports a file size limit from the same places as an I/O error.
+# SQLite has an error for a full disk, but reports a file size limit in the same places as an I/O error.
 _LIMITED_CODES = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
 _DAMAGED_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY_CODE_MASK = 0xFF
 
 
 class FlushFailed(OSError):
-    """The system could not say that what was written is on the disk."""
+    """The system could not confirm that written data is on the disk."""
 
 
 class RecordInDoubt(FlushFailed):
-    """A record of the log was written whole, and its flush failed: whatever the reason, it may be found later."""
+    """A record of the log was written whole, and its flush failed, so the record may be found later."""
 
 
 def translated(error: sqlite3.Error | OSError, where: object = "the data folder") -> RestanteError:
-    """The hub's error for a driver's; raise it `from` the original.
+    """The hub's error for an error of the driver; raise it `from` the original.
 
-    Who opens a folder may be told `where` it is. What a hub says while it runs may reach other machines, and names none.
+    Give `where` only when a folder is opened: errors of a running hub may reach other machines, and name no folder.
     """
     if _full(error):
         return StorageFull(
@@ -39,16 +39,16 @@ def translated(error: sqlite3.Error | OSError, where: object = "the data folder"
 
 
 def reason_of(error: BaseException) -> str:
-    """The words of the system, without the file of which it said them."""
+    """The text of an error without the file name."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error) or repr(error)
 
 
 def outcome_unknown(error: BaseException) -> bool:
-    """Whether what was being committed may be found whole after a restart although it failed.
+    """Whether a failed commit may be found stored after a restart.
 
-    That is so after a failed flush or any I/O error of a transaction (its frames may lie in the journal with only the
-    flush failed), and when it was interrupted from outside. A flush of a new file that found the disk full is none:
-    nothing names the file yet, and it is removed.
+    It may after a failed flush, any I/O error of a transaction (its frames may be in the journal, and only the flush have
+    failed), or an interrupt. It may not if flushing a new blob file found the disk full: no row names the file yet, and it is
+    removed.
     """
     if isinstance(error, FlushFailed):
         return not _full(error)
@@ -76,6 +76,6 @@ def _primary_code(error: BaseException) -> int | None:
 
 
 def _code(error: BaseException) -> int | None:
-    # Errors that the Python module raises by itself carry none.
+    # Errors that the Python module itself raises have no code.
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return code

@@ -1,7 +1,7 @@
-"""Blobs in files: each file is written once, with all large blobs of one commit, and what is live is never changed.
+"""Blobs in files: each file is written once, with all large blobs of one commit, and its live ranges never change.
 
-A file exists before the transaction that names it, and it goes after the transaction that drops the last of its
-blobs. So a crash can leave files that no row names, never a row without its file; such files are removed at start.
+A file is durable before the transaction that names it, and removed after the transaction that drops the last of its blobs.
+So a crash can leave files that no row names, which the next start removes, but never a row without its file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from restante.stores.sqlite.failures import FlushFailed
 FILES_OPEN_MAX = 128
 _BLANK_BYTES = MIB
 _PARTS_PER_WRITE = 1000
-"""Below the system's bound on one `writev` (1,024)."""
+"""The buffers in one `writev`, below the system's bound of 1,024."""
 
 
 class ByteRange(NamedTuple):
@@ -33,7 +33,7 @@ class ByteRange(NamedTuple):
 
 
 class BlobFiles:
-    """The files of a folder. `live` counts the blobs of each that are still named by a row."""
+    """The blob files of a folder, with counts of the blobs in each that rows name."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -52,7 +52,7 @@ class BlobFiles:
         return any(self._folder.iterdir())
 
     def load(self, live: dict[int, int]) -> None:
-        """Start with the blobs that rows name; files that none does are removed."""
+        """Start with the counts of blobs that rows name. Files without any are removed."""
         for path in list(self._folder.iterdir()):
             number = int(path.name) if path.name.isdecimal() else None
             if number in live:
@@ -67,7 +67,7 @@ class BlobFiles:
             return sum(self._sizes.values())
 
     def write(self, blobs: Iterable[Sequence[Buffer]]) -> int:
-        """A new file with these blobs one after another, durable, its name too; gives its number."""
+        """Write these blobs into a new file, durably, with its name; return its number."""
         with self._lock:
             self._last += 1
             number = self._last
@@ -84,16 +84,16 @@ class BlobFiles:
         return number
 
     def read(self, number: int, start: int, length: int) -> bytes:
-        """The slice, or less if the file is shorter; `FileNotFoundError` if there is none."""
+        """Read a slice, which is shorter if the file ends before. Raises `FileNotFoundError` if there is no file."""
         return self._open(number).read(start, length)
 
     def named(self, number: int, count: int) -> None:
-        """A committed transaction names so many blobs of the file."""
+        """Note that a committed transaction names `count` blobs of a file."""
         with self._lock:
             self._live[number] += count
 
     def dropped(self, numbers: Iterable[int]) -> None:
-        """One blob was dropped durably for each mention of a file."""
+        """Note that one blob was durably dropped for each occurrence of a file."""
         with self._lock:
             for number in numbers:
                 self._live[number] -= 1
@@ -105,16 +105,16 @@ class BlobFiles:
         return bool(self._unnamed)
 
     def discard(self, number: int) -> None:
-        """Give up a file that no transaction came to name."""
+        """Give up a file that no transaction will name."""
         with self._lock:
             self._unnamed.append(number)
-        # If even that fails, the next start removes it.
+        # If this fails, the next start removes the file.
         with suppress(OSError):
             self.remove_unnamed()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While inside, no file is removed: somebody reads what rows named at an earlier moment."""
+        """A context in which no file is removed, for readers of what rows named at an earlier moment."""
         with self._lock:
             self._keepers += 1
         try:
@@ -122,7 +122,7 @@ class BlobFiles:
         finally:
             with self._lock:
                 self._keepers -= 1
-            # If it fails, the next commit that frees a file tries again, or the next start.
+            # If this fails, the next commit that frees a file tries again, or the next start.
             with suppress(OSError):
                 self.remove_unnamed()
 
@@ -138,23 +138,23 @@ class BlobFiles:
             self.path(number).unlink(missing_ok=True)
 
     def blank(self, live: Mapping[int, Sequence[ByteRange]]) -> bool:
-        """Remove what no row names: whole files, and of others, parts, which become zeros. `live` is what rows name.
+        """Remove everything that no row names: delete files, and overwrite ranges of others with zeros.
 
-        False if somebody reads what rows named at an earlier moment.
+        `live` has the ranges that rows name. Returns False if a reader needs what rows named at an earlier moment.
         """
         self.remove_unnamed()
         with self._lock:
             if self._keepers:
                 return False
         for number, ranges in live.items():
-            with suppress(FileNotFoundError):  # dropped meanwhile
+            with suppress(FileNotFoundError):  # Dropped meanwhile.
                 _blank(self.path(number), ranges)
         return True
 
     def close(self) -> None:
         with self._lock:
             self._opened.clear()
-            # From now on the files are another's; what is left over, the next start removes.
+            # From now on another process may own the files. The next start removes what is left over.
             self._unnamed.clear()
 
     def path(self, number: int) -> Path:
@@ -173,7 +173,7 @@ class BlobFiles:
 
 
 class _OpenFile:
-    """A descriptor that lives as long as anybody reads by it, so that none is closed, or reused, under a reader."""
+    """A descriptor that lives while a reader uses it, so that it is never closed, and its number reused, under a reader."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = -1
@@ -184,7 +184,7 @@ class _OpenFile:
             os.close(self._descriptor)
 
     def read(self, start: int, length: int) -> bytes:
-        # As a method, for then the caller's frame holds the object until the bytes are read.
+        # A method, so that the caller's frame holds the object until the bytes are read.
         data = os.pread(self._descriptor, length, start)
         while 0 < len(data) < length:
             more = os.pread(self._descriptor, length - len(data), start + len(data))
@@ -195,7 +195,7 @@ class _OpenFile:
 
 
 def gaps(ranges: Iterable[ByteRange], size: int) -> list[ByteRange]:
-    """The gaps between the ranges, which are in order, and after them up to `size`."""
+    """The gaps between the ordered ranges, and after them up to `size`."""
     found, at = [], 0
     for start, length in (*ranges, ByteRange(size, 0)):
         if start > at:
@@ -205,10 +205,10 @@ def gaps(ranges: Iterable[ByteRange], size: int) -> list[ByteRange]:
 
 
 def flush(descriptor: int) -> None:
-    """Everything written so far is on the disk when this returns."""
+    """Flush everything written so far to the disk."""
     try:
         if sys.platform == "darwin":
-            # There, fsync leaves the data in the disk's cache.
+            # On macOS, fsync leaves the data in the disk's cache.
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(descriptor)
@@ -217,7 +217,7 @@ def flush(descriptor: int) -> None:
 
 
 def flush_names(folder: Path) -> None:
-    """The files created in a folder are found there after a crash."""
+    """Make the files created in a folder durable as entries of the folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         flush(descriptor)
@@ -226,7 +226,7 @@ def flush_names(folder: Path) -> None:
 
 
 def byte_count(parts: Iterable[Buffer]) -> int:
-    """How many bytes a buffer has, also a view of wider items, whose `len` counts items."""
+    """The bytes of all parts, also of views of wider items, whose `len` counts items."""
     return sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
 
 
@@ -261,7 +261,7 @@ def _write_parts(descriptor: int, parts: list[Buffer]) -> None:
     written = os.writev(descriptor, parts)
     if written == byte_count(parts):
         return
-    # Rare (a signal, a disk just filling up), so a copy of the rest costs nothing that matters.
+    # A short write is rare (a signal, a disk filling up), so copying the rest does not matter.
     rest = memoryview(b"".join(parts))[written:]
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -1,4 +1,4 @@
-"""`FlushPace`: how long flushes took lately, to know whether an event loop may wait for the next one."""
+"""`FlushPace`: how long the latest flushes took, to decide whether an event loop may wait for the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WARY_SECONDS = 1.0
 
 
 class FlushPace:
-    """The latest flushes. Each was timed by a thread that may have waited for the interpreter as well: the shortest tells."""
+    """The times of the latest flushes. A time may include waiting for the interpreter lock, so the shortest one counts."""
 
     __slots__ = ("_lately", "_wary_until")
 
@@ -26,5 +26,5 @@ class FlushPace:
             self._wary_until = time.monotonic() + _WARY_SECONDS
 
     def is_quick(self) -> bool:
-        """Whether the disk is known to be quick, and has not stalled within the last second."""
+        """Whether the disk is known to be fast, and has not stalled within the last second."""
         return bool(self._lately) and min(self._lately) <= _QUICK_SECONDS and time.monotonic() >= self._wary_until

@@ -1,7 +1,7 @@
-"""The write-ahead journal: how long it is, and its transfer into the database without holding up commits.
+"""SQLite's write-ahead journal: its length, and its transfer into the database without holding up commits.
 
-A passive round transfers what was committed before it, beside further commits. When little is left, one more round
-runs under the writer's lock; then everything is transferred, and the next commit starts the journal afresh.
+A passive round transfers earlier commits while others go on. When little is left, one more round runs under the writer's
+lock. Then everything is transferred, and the next commit starts the journal from its beginning.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from restante.limits import MIB
 from restante.stores.sqlite.schema import PAGE_BYTES, connect_checkpointer
 
 JOURNAL_BYTES_TARGET = 16 * MIB
-"""The length from which on the journal is transferred in the background."""
+"""The length from which the journal is transferred in the background."""
 JOURNAL_BYTES_MAX = 256 * MIB
-"""The length from which on a commit transfers the journal before it goes on: the bound, should the background not keep up."""
+"""The length from which a commit first transfers the journal, if the background does not keep up."""
 _FRAME_BYTES = PAGE_BYTES + 24
 _ROUNDS_MAX = 8
 _LAST_ROUND_FRAMES_MAX = 256
@@ -33,7 +33,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._connection = connect_checkpointer(path)
-        # Kept open until all connections are closed: closing any descriptor of that file would end SQLite's locks.
+        # Keep this open until all connections are closed: closing any descriptor of the file would release SQLite's locks.
         self._index = os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC)
         self._rounds = threading.Lock()
         self._frames, self._salt = self._read_index()
@@ -45,11 +45,11 @@ class Journal:
         return self._frames * _FRAME_BYTES
 
     def written_bytes(self) -> int:
-        """Frames exactly; transfers as if every frame were written to the database, though like pages coincide."""
+        """The exact bytes of frames, plus an upper bound for transfers, as if every frame were written to the database."""
         return self._frames_bytes + self._transferred_bytes
 
     def committed(self) -> None:
-        """Take note of a commit; called under the writer's lock."""
+        """Note a commit. Called under the writer's lock."""
         frames, salt = self._read_index()
         if salt != self._salt:
             self._frames = self._transferred = 0
@@ -65,7 +65,7 @@ class Journal:
                 self._round()
 
     def empty(self, writing: threading.Lock) -> bool:
-        """Transfer everything, and cut the journal's file to nothing; False if somebody reads from it."""
+        """Transfer everything, and truncate the journal's file; return False if a reader uses it."""
         self.transfer(writing)
         with self._rounds, writing:
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -79,11 +79,11 @@ class Journal:
             self._connection.close()
 
     def close_index(self) -> None:
-        """Close the index; only after every connection to the database is closed."""
+        """Close the index. Call this only after every connection to the database is closed."""
         os.close(self._index)
 
     def _round(self) -> int:
-        """How many frames are left to transfer."""
+        """Run a passive round; return how many frames are left to transfer."""
         _, frames, transferred = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self._transferred_bytes += max(0, transferred - self._transferred) * PAGE_BYTES
         self._transferred = transferred

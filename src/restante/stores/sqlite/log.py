@@ -1,11 +1,11 @@
-"""The log before the database: each commit is one record at the end of a file, flushed before it is answered.
+"""The log before the database. Each commit is one record at the end of a file, flushed before the commit is answered.
 
-A file is written over when all it holds is in the database, so most appends change nothing of it but bytes that were
-there already: such a flush is the cheapest there is. Each time it is begun anew it has another *life*, a mark and a key
-that no earlier record has; so what it still holds of its earlier lives means nothing.
+A file is overwritten once all its records are in the database. So most appends overwrite existing bytes, for which flushing
+is cheapest. Each time a file is begun again it has a new *life*: a mark and a key that no earlier record has, so that
+remaining records of earlier lives are not mistaken for its own.
 
-The database knows the lives before they are begun: two, that of the file that is written, and that of the next one. The
-transaction that brings a file in forgets its life and adds a new one.
+The database knows two lives before they are begun: that of the current file, and that of the next. The transaction that
+brings in a file's records replaces its life with a new one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from restante.stores.sqlite.flush_pace import FlushPace
 from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life, encode, encode_file_head, first_link
 
 STEP_BYTES = 256 * KIB
-"""Files are made longer in such steps, by zeros that are flushed ahead of the records."""
+"""Files grow in steps of this size, by zeros that are flushed ahead of the records."""
 _STEPS_MAX = 8
-"""A file that has become long is made longer by as much again, but by no more than so many steps."""
+"""A file doubles in size when it grows, but grows by no more than this many steps."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SPARE_MAX = 2
 _LIVES = 2
@@ -39,7 +39,7 @@ def log_files(folder: Path) -> list[Path]:
 
 
 class Log:
-    """The log before the database. Its methods are called by one thread at a time, but for `release` and the counts."""
+    """The log. Its methods are called by one thread at a time, except `release` and the counts."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Log:
         last: int,
         step_bytes: int,
     ) -> None:
-        """`lives` are those that the database knows; of some of them there may be files already."""
+        """`lives` are those that the database knows; those in `used` have files already."""
         self._folder = folder
         self._mark = mark
         self._lives = list(lives)
@@ -67,15 +67,15 @@ class Log:
         self._pace = FlushPace()
 
     def is_quick(self, byte_count: int) -> bool:
-        """Whether a record of so many bytes finds its place in the file, and flushes take little time."""
+        """Whether a record of `byte_count` bytes fits into the file, and flushes are quick."""
         return self._file is not None and self._file.has_room(byte_count) and self._pace.is_quick()
 
     def may_append(self) -> bool:
-        """Whether there is a file to go on with, or a life for another one."""
+        """Whether there is a current file, or a life for another one."""
         return self._file is not None or bool(self._unused)
 
     def append(self, deeds: Deeds) -> int:
-        """Durable when it returns; gives the record's length. If there is no room, nothing was changed."""
+        """Append a commit durably; return the record's length. If there is no room, nothing is changed."""
         file = self._file or self._begin()
         life = file.life
         assert life is not None
@@ -93,18 +93,18 @@ class Log:
         return len(record)
 
     def leave(self) -> list[LogFile]:
-        """The file of the commits so far, if there were any; the next one begins another."""
+        """Give up the current file, if there is one, and return it. The next commit begins another."""
         files = [] if self._file is None else [self._file]
         self._file = None
         return files
 
     def lives_without(self, files: Sequence[LogFile]) -> list[Life]:
-        """The lives that the database must know before the files are released: others instead of theirs."""
+        """The lives that the database must know before these files are released: new ones in place of theirs."""
         left = [life for life in self._lives if all(file.life != life for file in files)]
         return left + [Life.new() for _ in range(_LIVES - len(left))]
 
     def release(self, files: Sequence[LogFile], lives: Sequence[Life]) -> None:
-        """All that the files hold is in the database, which knows these lives: the files may be written over."""
+        """Release files whose records are in the database, which knows these lives, so that they may be overwritten."""
         for file in files:
             file.rewind()
             if len(self._spare) < _SPARE_MAX:
@@ -115,12 +115,12 @@ class Log:
         self._lives = list(lives)
 
     def forget(self) -> list[LogFile]:
-        """The files that are to be written over; they are no longer the log's."""
+        """Give up the files that could be overwritten, and return them."""
         spare, self._spare = self._spare, []
         return spare
 
     def close(self, *, remove: bool) -> None:
-        """Remove the files if all that they hold is in the database."""
+        """Close the files. With `remove`, when all their records are in the database, remove them."""
         for file in (*self.leave(), *self._spare):
             if remove:
                 file.remove()
@@ -142,7 +142,7 @@ class Log:
 
 
 class LogFile:
-    """One file, written from its beginning to its end, and then again."""
+    """One file of the log, which is written from its beginning again and again."""
 
     def __init__(self, path: Path, step_bytes: int = STEP_BYTES, *, life: Life | None = None) -> None:
         self.life = life
@@ -167,7 +167,7 @@ class LogFile:
         return self._end == 0
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether the file need not be made longer for so many bytes."""
+        """Whether `byte_count` more bytes fit without growing the file."""
         return self._end + byte_count <= self._size
 
     def append(self, record: bytes) -> None:
@@ -196,12 +196,12 @@ class LogFile:
 
     def remove(self) -> None:
         self.close()
-        # If it fails, the next start removes it: its records are in the database.
+        # If this fails, the next start removes the file, whose records are in the database.
         with suppress(OSError):
             self._path.unlink()
 
     def _make_room(self, end: int) -> None:
-        """Make the file longer than `end`: by as much again, or, on a disk that is nearly full, by one step."""
+        """Grow the file beyond `end`: by its own size within limits or, on a nearly full disk, by one step."""
         more = min(self._size, _STEPS_MAX * self._step_bytes)
         if more > self._step_bytes:
             try:
@@ -222,8 +222,8 @@ class LogFile:
         self._size = size
 
     def _cut(self, size: int) -> None:
-        """Give back the room that was found before there was no more of it."""
-        # If it fails, the next record is written over what is there, which is no whole record.
+        """Truncate the file after growing it has failed in the middle."""
+        # If this fails, the next record overwrites what is there, which is no whole record.
         with suppress(OSError):
             os.ftruncate(self._descriptor, size)
             self._size = size

@@ -1,11 +1,11 @@
-"""The content of a log when a folder is opened.
+"""Reading the log when a folder is opened.
 
-A file's records follow its head without anything in between, and each names the checksum of the one before it. So they
-are read from the beginning, and the first that is not whole, or does not follow, ends them: a crash tore it, or it is a
-rest of the file's earlier life. Nothing is looked for inside of what messages brought.
+A file's records follow its head without gaps, and each names the checksum of the one before. So they are read from the
+beginning, up to the first that is not whole or does not follow: a crash tore it, or it is left from an earlier life of the
+file. The bytes of messages are never searched for records.
 
-One record is flushed before the next is begun, so a crash can spoil the last one only, which was never answered. Whole
-records beyond the end, or numbers that are missing, are damage, and the folder is refused.
+Each record is flushed before the next is begun, so a crash can damage only the last one, which was never answered. Whole
+records beyond the end, or missing numbers, mean damage, and the folder is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LogContent(NamedTuple):
     missing: Sequence[Record]
     """The records that the database does not have yet, in order."""
     lives: Sequence[Life | None]
-    """The life that the records of each file belong to."""
+    """The life of each file's records; None if the database does not know it."""
 
 
 class _File(NamedTuple):
@@ -33,11 +33,11 @@ class _File(NamedTuple):
 
 
 def read_log(paths: Sequence[Path], *, mark: bytes, lives: Sequence[Life], transferred: int) -> LogContent:
-    """The lives are those that the database knows: files of others are from before its last transfer."""
+    """Read the log. `lives` are those that the database knows; files of other lives were transferred before."""
     files = [_read(path, mark, lives) for path in paths]
     found = {record.sequence: record for file in files for record in file.records if record.sequence > transferred}
     last = max(found, default=transferred)
-    # The number after the last may be that of the torn record.
+    # Number last + 1 may be that of the torn record.
     beyond = max((number for file in files for number in _numbers_beyond(file, lives)), default=0)
     if beyond > last + 1 or len(found) != last - transferred:
         raise lacks_commits(paths[0].parent, transferred, max(last, beyond))
@@ -45,7 +45,7 @@ def read_log(paths: Sequence[Path], *, mark: bytes, lives: Sequence[Life], trans
 
 
 def require_own(path: Path, content: bytes, mark: bytes) -> None:
-    """A file that was only just begun may hold less than the mark."""
+    """Refuse a log of another database. A file that was just begun may have only a part of the mark."""
     if not mark.startswith(content[:MARK_BYTES].rstrip(b"\0")):
         raise DataDamaged(f"{path} is damaged, or is the log of another database. Restore the folder's own.")
 

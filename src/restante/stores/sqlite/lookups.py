@@ -1,7 +1,7 @@
-"""Lookups: what the overlay knows, laid over what the database has.
+"""`Lookups`: reads of the overlay laid over those of the database.
 
-One key, one blob: the overlay is asked first, and the database if it knows nothing. Lists are of one moment only if
-nothing was frozen between the two looks; else they are taken again.
+For a single key or blob, the overlay is read first, then the database if the overlay does not know it. A list is of one moment
+only if nothing was frozen between the two reads; otherwise it is read again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from restante.stores.sqlite.overlay import Overlay
 from restante.stores.sqlite.readers import ReadConnections
 
 _NUMBERS = 1 << 48
-"""Blob numbers of one partition; partition and number make one 63-bit row id."""
+"""The number of blob numbers in a partition. Partition and number together make a 63-bit row id."""
 assert PARTITIONS_MAX * _NUMBERS < 1 << 63
 
 _TRIES_MAX = 3
-"""How often a list is taken before commits are kept away for it."""
+"""How often a list is read before commits are held for it."""
 
 _GET = "SELECT value FROM entries WHERE partition = ? AND space = ? AND key = ?"
 _READ_BLOB = "SELECT file, start, length, substr(data, ?, ?) FROM blobs WHERE id = ?"
@@ -47,7 +47,7 @@ def row_ids_of(blobs: Sequence[BlobKey]) -> list[int]:
 
 
 class Lookups:
-    """May be used from any thread, beside commits and transfers."""
+    """Reads for any thread, beside commits and transfers."""
 
     def __init__(self, readers: ReadConnections, files: BlobFiles, overlay: Overlay) -> None:
         self._readers = readers
@@ -72,7 +72,7 @@ class Lookups:
 
         def look() -> list[tuple[bytes, bytes]]:
             laid = self._overlay.entries(partition, space, start, end)
-            # SQLite's word for no limit is a negative one. As many more as may turn out to be deleted.
+            # A negative limit means none in SQLite. Read as many more rows as the overlay may delete.
             most = -1 if limit is None else limit + sum(value is None for value in laid.values())
             rows = self._readers.rows(query, (partition, int(space), *bounds, most))
             return _laid_over(rows, laid, reverse=reverse)[:limit] if laid else rows
@@ -106,18 +106,18 @@ class Lookups:
         return [BlobKey(partition, row_id - first) for row_id in sorted(self._of_one_moment(look))]
 
     def file_ranges(self) -> dict[int, list[ByteRange]]:
-        """Where blobs lie in each file that the database names, in order."""
+        """The ranges of blobs in each file that the database names, in order."""
         ranges: dict[int, list[ByteRange]] = {}
         for file, start, length in self._readers.rows(FILE_RANGES, ()):
             ranges.setdefault(file, []).append(ByteRange(start, length))
         return ranges
 
     def has_blob(self, row_id: int) -> bool:
-        """Whether there is or lately was a blob of that row."""
+        """Whether there is, or lately was, a blob with this row id."""
         return self._overlay.blob(row_id) is not None or bool(self._readers.rows(_HAS_BLOB, (row_id,)))
 
     def last_blob(self, partition: int) -> int:
-        """The highest row id of a partition, or the one before its first."""
+        """The highest row id of a blob in a partition; one less than its first possible id if there is none."""
         first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS
         came, _ = self._overlay.blob_ids(first, end)
         ((last,),) = self._readers.rows(_LAST_BLOB, (first, end))
@@ -133,7 +133,7 @@ class Lookups:
             return look()
 
     def _find_blob(self, blob: BlobKey, offset: int, length: int) -> tuple[int | None, int, int, bytes]:
-        """Where a blob lies and how long it is; and the slice, if it lies in no file."""
+        """The file, start and length of a blob, and the requested slice if the blob is in no file."""
         row_id = row_id_of(blob)
         known = self._overlay.blob(row_id)
         if known is not None and known.row is not None:
@@ -143,7 +143,7 @@ class Lookups:
         if not rows:
             raise DataDamaged(f"{_name(blob)} is missing.")
         file, start, stored, inline = rows[0]
-        # A slice of nothing is NULL to SQLite.
+        # SQLite returns NULL for an empty slice.
         return file, start, stored, inline or b""
 
     def _read_file(self, blob: BlobKey, file: int, start: int, length: int) -> bytes:

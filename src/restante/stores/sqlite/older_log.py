@@ -1,6 +1,6 @@
-"""The log of format 2, brought into the database once, before the folder is brought to a later format.
+"""Bringing a log of format 2 into the database, once, before the folder is migrated.
 
-Its records had one mark for all time and a checksum without a key, and were looked for wherever they might lie.
+Its records had one permanent mark and a checksum without a key, and were searched for anywhere in the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECKSUM_BYTES = 8
 
 
 def bring_in_older_log(connection: sqlite3.Connection, folder: Path) -> None:
-    """The files go when the database has what they hold. After a crash in between, this is done again."""
+    """Bring the records into the database, then remove the files. After a crash in between, this is repeated."""
     columns = [row[1] for row in connection.execute("PRAGMA table_info(log)")]
     if "transferred" not in columns or "lives" in columns:
         return
@@ -52,7 +52,7 @@ def missing_records(paths: Sequence[Path], *, mark: bytes, transferred: int) -> 
 
 
 def _whole_records(content: bytes, mark: bytes) -> Iterator[Record]:
-    """All records that are whole, wherever they lie, whatever lies between them."""
+    """All whole records, anywhere in the file."""
     at = content.find(mark)
     while at >= 0:
         record = _record_at(content, at)

@@ -1,11 +1,11 @@
-"""The rows that the log holds beyond the database, in memory, as reads need them.
+"""`Overlay`: the rows that are in the log and not yet in the database, in memory, for reads.
 
-Commits go into the current generation. To be transferred into the database it is frozen, and a new one begins. A frozen
-generation stays in sight until the database has it, so a read that lays what it found here over what it then finds
-there is right before the transfer and after it.
+Commits go into the current generation. For a transfer into the database it is frozen, and a new one begins. A frozen
+generation stays visible until the database has it. So a read that reads the overlay first, then the database, and lays the
+former over the latter is right before and after the transfer.
 
-It is wrong only if the database has meanwhile got more than was seen here, and that takes another freezing: `epoch`
-counts them.
+It would be wrong only if the database has got more in between than the overlay had shown, which takes another freezing.
+`epoch` counts freezings, so that readers can notice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from restante.stores.sqlite.record import BlobRow, Deeds
 from restante.stores.sqlite.writer import Transaction
 
 ROW_BYTES = 256
-"""The bytes that a row takes in memory beside its own, about."""
+"""Estimated bytes of a row in memory besides its own."""
 
 
 class OverlayValue(NamedTuple):
-    """The value of a key that is known here; None if the key is deleted."""
+    """The value of a key that the overlay knows; None if the key is deleted."""
 
     value: bytes | None
 
@@ -34,19 +34,19 @@ class FoundBlob(NamedTuple):
 
 
 class Generation:
-    """The outcome of some commits in a row."""
+    """The combined changes of some consecutive commits."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[int, int], _Table] = {}
         self.blobs: dict[int, BlobRow] = {}
         self.dropped: dict[int, None] = {}
         self.files: list[LogFile] = []
-        """Where its records lie."""
+        """The log files with its records."""
         self.last = 0
         self.weight_bytes = 0
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
-        """Apply a commit; gives the files whose blobs came and went inside this generation, once for each blob."""
+        """Apply a commit; return the files whose blobs came and went inside this generation, once for each blob."""
         tables = self._tables
         for (partition, space, key), value in deeds.entries:
             table = tables.get((partition, space))
@@ -82,7 +82,7 @@ class Generation:
     def transaction(self) -> Transaction:
         puts: list[tuple[int, int, bytes, bytes]] = []
         deletes: list[tuple[int, int, bytes]] = []
-        # In the order of their keys, which is the order of pages.
+        # Write in key order, which is the order of the database's pages.
         for (partition, space), table in sorted(self._tables.items(), key=lambda item: item[0]):
             for key in table.keys:
                 value = table.values[key]
@@ -109,7 +109,7 @@ class Generation:
 class Overlay:
     """The current generation over the frozen one, if there is one.
 
-    A reader that wants several answers of one moment holds `lock` meanwhile.
+    A reader that needs several answers of one moment must hold `lock` meanwhile.
     """
 
     def __init__(self, frozen: Generation | None = None) -> None:
@@ -123,7 +123,7 @@ class Overlay:
         return self._frozen
 
     def weight_bytes(self) -> int:
-        """The bytes of the entries that are not frozen."""
+        """The estimated bytes of the current generation."""
         return self._current.weight_bytes
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
@@ -131,7 +131,7 @@ class Overlay:
             return self._current.apply(deeds, sequence=sequence, record_bytes=record_bytes)
 
     def freeze(self, files: list[LogFile]) -> None:
-        """Freeze the entries; nothing may be frozen already."""
+        """Freeze the current generation. None may be frozen already."""
         assert self._frozen is None
         with self.lock:
             self.epoch += 1
@@ -139,12 +139,12 @@ class Overlay:
             self._frozen.files = files
 
     def thaw(self) -> None:
-        """The database has what was frozen."""
+        """Drop the frozen generation, which the database has now."""
         with self.lock:
             self._frozen = None
 
     def close(self) -> None:
-        """Know nothing any more."""
+        """Drop everything, and close the files of the frozen generation."""
         with self.lock:
             for file in () if self._frozen is None else self._frozen.files:
                 file.close()
@@ -166,7 +166,7 @@ class Overlay:
             return found if found is not None or self._frozen is None else self._frozen.blob(row_id)
 
     def blob_ids(self, start: int, end: int) -> tuple[set[int], set[int]]:
-        """The blobs that came, of the ids from `start` on and below `end`; and all blobs that went."""
+        """The ids of new blobs from `start` to `end` (exclusive), and of all dropped blobs."""
         with self.lock:
             came: set[int] = set()
             gone: set[int] = set()
@@ -185,7 +185,7 @@ class _Table:
         self.keys: list[bytes] = []
 
     def add_key(self, key: bytes) -> None:
-        """Most new keys are beyond all others: they are numbers that ascend."""
+        """Add a key in order. Most new keys are the highest, because they are ascending numbers."""
         keys = self.keys
         if not keys or keys[-1] < key:
             keys.append(key)

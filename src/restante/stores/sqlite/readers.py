@@ -1,4 +1,4 @@
-"""Connections for reading: opened when first needed, handed from thread to thread, and bounded."""
+"""Connections for reading: opened on first use, passed between threads, and bounded."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ READERS_MAX = 16
 
 
 class ReadConnections:
-    """Connections for reads: at most `READERS_MAX` read at a time; more wait for one to end.
+    """A pool of at most `READERS_MAX` connections for reads; further reads wait for one.
 
-    Every query is finished before its connection is given back, so none holds the journal open.
+    Every query is finished before its connection is returned, so no idle connection holds the journal open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,14 +37,14 @@ class ReadConnections:
             self._idle.put(connection)
 
     def close(self) -> None:
-        """Waits for the reads that are under way."""
+        """Wait for the reads under way, and close all connections."""
         with self._opening:
             for _ in range(self._opened):
                 connection = self._idle.get()
                 if connection is not None:
                     connection.close()
             self._opened = READERS_MAX
-        # A mark that is never taken away: a later reader finds it.
+        # This mark stays in the queue, so that every later reader finds it.
         self._idle.put(None)
 
     def _take(self) -> sqlite3.Connection:

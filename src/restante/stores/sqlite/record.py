@@ -1,9 +1,9 @@
-"""One commit as bytes of the log: a head, what the commit does, and a keyed checksum over both.
+"""The encoding of one commit in the log: a head, the commit's changes, and a keyed checksum over both.
 
-The head has the mark of the file's life, the commit's number, the length, and the checksum of the record before. The mark
-and the key are random, made for one life of one file, and kept in the database: nobody who sends messages sees them. The
-checksum (xxh3 with a secret seed) is no cryptographic one. It withstands who can choose the bytes of messages, not who
-can read the database.
+The head has the mark of the file's life, the commit's number, the length, and the checksum of the record before. The mark and
+the key are random, made for one life of one file, and kept in the database, where senders of messages cannot see them. The
+checksum (xxh3 with a secret seed) is not cryptographic: it withstands attackers that choose the bytes of messages, but not
+those that can read the database.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FILE_HEAD = struct.Struct(f"<{MARK_BYTES}sQ")
 FILE_HEAD_BYTES = _FILE_HEAD.size
 
 EntryRow = tuple[tuple[int, int, bytes], bytes | None]
-"""Partition, space and key; the value, or None if it is deleted."""
+"""(Partition, space, key), and the value, or None if it is deleted."""
 BlobRow = tuple[int, int | None, int, int, bytes | None]
-"""Row id; file and start there, or none and 0; length; the bytes themselves if they are in no file."""
+"""Row id, file and start in it (or None and 0), length, and the bytes themselves if they are in no file."""
 
 
 class Deeds(NamedTuple):
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The marks that the records of a file have in common, from the moment it is begun until it is begun anew."""
+    """The mark and the key of a file's records, from the time it is begun until it is begun again."""
 
     mark: bytes
     seed: int
@@ -56,7 +56,7 @@ class Life(NamedTuple):
 
 
 class FileHead(NamedTuple):
-    """How a log file begins: with the mark of its database, and the number of its first commit."""
+    """The head of a log file: the mark of its database, and the number of its first commit."""
 
     mark: bytes
     first: int
@@ -79,17 +79,17 @@ def encode_file_head(head: FileHead) -> bytes:
 
 
 def decode_file_head(content: bytes) -> FileHead:
-    """The head of a log file. A file that is cut short is read as if zeros followed."""
+    """Decode the head of a log file. A shorter file is read as if zeros followed."""
     return FileHead(*_FILE_HEAD.unpack(content[:FILE_HEAD_BYTES].ljust(FILE_HEAD_BYTES, b"\0")))
 
 
 def first_link(file_head: bytes, life: Life) -> bytes:
-    """The link that stands for the record before in the first of a file."""
+    """The link in the first record of a file, in place of the checksum of a record before."""
     return xxh3_64_digest(file_head, life.seed)
 
 
 def encode(deeds: Deeds, *, sequence: int, before: bytes, life: Life) -> bytes:
-    """The record; it ends with the checksum that the next one names as `before`."""
+    """Encode a record. It ends with its checksum, which the next one names as `before`."""
     payload = _encoder.encode(deeds)
     content = _HEAD.pack(life.mark, sequence, len(payload), before) + payload
     return content + xxh3_64_digest(content, life.seed)
@@ -100,7 +100,7 @@ def decode(record: Record) -> Deeds:
 
 
 def chain(content: bytes, life: Life) -> tuple[list[Record], int]:
-    """The records of a file, each of which names the one before, and where they end."""
+    """The records of a file that form a chain from its head, and the offset where they end."""
     file_head = content[:FILE_HEAD_BYTES]
     before, at = first_link(file_head, life), FILE_HEAD_BYTES
     records: list[Record] = []
@@ -116,7 +116,7 @@ def chain(content: bytes, life: Life) -> tuple[list[Record], int]:
 
 
 def unchained(content: bytes, start: int, life: Life) -> Iterator[int]:
-    """The numbers of whole records that lie anywhere from `start` on. They tell of damage, and are no commits."""
+    """The numbers of whole records anywhere from `start` on, outside the chain. They are a sign of damage."""
     at = content.find(life.mark, start)
     while at >= 0:
         found = _record_at(content, at, life)
@@ -126,13 +126,13 @@ def unchained(content: bytes, start: int, life: Life) -> Iterator[int]:
 
 
 def _record_at(content: bytes, at: int, life: Life) -> tuple[Record, bytes] | None:
-    """The record and the link to the one before it."""
+    """The record at an offset, and its link to the record before; None if there is no whole record."""
     start = at + _HEAD.size
     if start > len(content):
         return None
     mark, sequence, length, before = _HEAD.unpack_from(content, at)
     end = start + length
-    # A checksum that is cut short is unlike any.
+    # A truncated checksum never matches.
     if mark != life.mark or content[end : end + CHECKSUM_BYTES] != xxh3_64_digest(
         memoryview(content)[at:end], life.seed
     ):

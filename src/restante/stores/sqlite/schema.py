@@ -1,7 +1,7 @@
-"""The database: how it is set up, and how an older one is brought forward.
+"""The database: setting it up, and migrating an older one.
 
-`PRAGMA user_version` counts the migrations that a database has been through. A released migration is never changed;
-a new layout is one more at the end.
+`PRAGMA user_version` counts the migrations that a database has been through. A released migration is never changed; a new
+layout is another migration at the end.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from restante.stores.sqlite.record import Life, pack_lives
 
 Migration = Callable[[sqlite3.Connection], None]
 
-# By measurement (docs/internals/decisions): against 16 KiB, a small commit writes a third of the bytes, in less time.
+# By measurement (docs/internals/decisions), a small commit writes a third of the bytes that it does with 16 KiB, in less time.
 PAGE_BYTES = 4096
-# What the journal's file is cut back to after it once had to grow further.
+# The size to which the journal's file is truncated after it had to grow further.
 JOURNAL_FILE_BYTES = 64 * MIB
 _WRITER_CACHE_KIB = 64 * 1024
 _READER_CACHE_KIB = 8 * 1024
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """The connection that commits; creates the database if there is none."""
+    """Open the connection that commits; creates the database if there is none."""
     connection = _connect(path, _WRITER_CACHE_KIB)
     for pragma in (
         f"page_size = {PAGE_BYTES}",
@@ -47,7 +47,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def connect_copier(path: Path) -> sqlite3.Connection:
-    """Connect for `VACUUM INTO`, which changes nothing of the database, and yet is refused to a reader."""
+    """Open a connection for `VACUUM INTO`, which does not change the database, but is refused to read-only connections."""
     return _connect(path, _READER_CACHE_KIB)
 
 
@@ -69,7 +69,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration], folder: Path) -> None:
-    """Bring a database forward, all missing steps or none of them."""
+    """Migrate a database: all missing steps or none."""
     version = version_of(connection)
     if version > len(migrations):
         raise FormatUnsupported(
@@ -90,15 +90,15 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration], fol
 def _connect(path: Path, cache_kib: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-    # Any connection may be the one that commits last; none may pay for a checkpoint.
+    # Any connection may commit, and none must run a checkpoint as part of it.
     connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
     return connection
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    """Format 1. A blob is either in `data`, or it is `length` bytes from `start` of a file.
+    """Format 1. A blob is either in `data`, or is `length` bytes from `start` of a file.
 
-    Its id is partition and number in one (2⁴⁸ numbers a partition), which makes a blob one row in one tree.
+    Its id combines partition and number (2⁴⁸ numbers for each partition), so that a blob is one row in one tree.
     """
     connection.execute(
         "CREATE TABLE entries (partition INTEGER NOT NULL, space INTEGER NOT NULL, key BLOB NOT NULL, "
@@ -112,18 +112,18 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _add_log(connection: sqlite3.Connection) -> None:
-    """Format 2: a log before the database. `mark` begins its records; those up to `transferred` are in the tables.
+    """Format 2 has a log before the database. `mark` begins its records; those up to `transferred` are in the tables.
 
-    Versions that know nothing of the log would miss what it holds, so they must not open the folder.
+    Older versions would not see the commits in the log, so they must not open the folder.
     """
     connection.execute("CREATE TABLE log (mark BLOB NOT NULL, transferred INTEGER NOT NULL)")
     connection.execute("INSERT INTO log VALUES (randomblob(8), 0)")
 
 
 def _add_lives(connection: sqlite3.Connection) -> None:
-    """Format 3: `mark` begins the log's files; each time one is begun anew it takes one of `lives`, a mark and a key.
+    """Format 3: `mark` begins the log's files, and each time one is begun it takes one of `lives`, a mark and a key.
 
-    The log of format 2 is brought in before. From there on it would mean nothing.
+    A log of format 2 is brought in before, because it is unreadable afterwards.
     """
     connection.execute("ALTER TABLE log ADD COLUMN lives BLOB NOT NULL DEFAULT x''")
     connection.execute("UPDATE log SET mark = randomblob(8), lives = ?", (pack_lives([Life.new(), Life.new()]),))

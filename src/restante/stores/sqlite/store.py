@@ -1,13 +1,11 @@
 """The SQLite store: a folder with `restante.db` (small rows and small blobs), `blobs/` (large ones) and `lock`.
 
-How a commit is durable at the price of one flush, or of three when it is large: it is one record of a log, flushed
-before it is answered. Blobs that are small together lie in that record. Larger ones would be written again and again
-(log, journal, database); they go into one new file instead, flushed together with its name before the record that
-names it.
+A commit is durable after one flush, or after three if it is large. It is one record of a log, flushed before it is answered.
+Blobs that are small together are in that record. Larger ones would be written three times (log, journal, database), so they
+go into a new file instead, which is flushed, with its name, before the record that names it.
 
-What the log holds lies in memory too, for reads. A thread of the store's own transfers it into the database, many
-commits in one transaction; it also transfers SQLite's journal and removes the files of dropped blobs. Reads use
-connections of their own.
+The commits in the log are also in memory, for reads. A thread of the store transfers them into the database, many in one
+transaction; it also transfers SQLite's journal, and removes the files of dropped blobs. Reads use separate connections.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ from restante.stores.sqlite.schema import MIGRATIONS, Migration, connect_writer,
 from restante.stores.sqlite.writer import Writer
 
 INLINE_BYTES_MAX = 256 * KIB
-"""Blobs of one commit that are together no larger than this lie in the log and the database (by measurement)."""
+"""Blobs of one commit that are together no larger than this are in the log and the database (by measurement)."""
 
 OLDEST_SQLITE = (3, 35, 0)
-"""The first that gives back what it deletes."""
+"""The first version that supports RETURNING."""
 
 _LIVE_FILES = "SELECT file, count(*) FROM blobs WHERE file IS NOT NULL GROUP BY file"
 
@@ -99,7 +97,7 @@ class SqliteStore:
     def open(
         cls, folder: Path, *, migrations: Sequence[Migration] = MIGRATIONS, bounds: LogBounds = LOG_BOUNDS
     ) -> SqliteStore:
-        """Open a data folder, or create it: takes it for this process, and brings older data forward."""
+        """Open or create a data folder: lock it for this process, and migrate older data."""
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise Unavailable(
                 f"SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer is needed; this Python has {sqlite3.sqlite_version}."
@@ -118,7 +116,7 @@ class SqliteStore:
                 files = BlobFiles(folder / "blobs")
                 undo.callback(files.close)
                 if is_new(connection) and (files.any() or log_files(folder)):
-                    # Else all of them would go as a crash's leavings.
+                    # Otherwise all of these would be removed as leftovers of a crash.
                     raise DataDamaged(f"The database in {folder} is missing or empty, yet there are blobs or a log.")
                 bring_in_older_log(connection, folder)
                 migrate(connection, migrations, folder)
@@ -164,7 +162,7 @@ class SqliteStore:
         self.put_blobs([(blob, parts)], fence=fence)
 
     def put_blobs(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]], *, fence: int) -> None:
-        """Write all of them into one file, or into the log."""
+        """Write all these blobs into one file, or into the log."""
         self.commit(Changes(blobs=list(blobs), fences={blob.partition: fence for blob, _ in blobs}))
 
     def blobs(self, partition: int) -> list[BlobKey]:
@@ -175,12 +173,12 @@ class SqliteStore:
 
     def commit(self, changes: Changes) -> None:
         self._commits.require_running()
-        # Outside the lock: the blobs of filing do not hold up a small commit.
+        # Do this outside the lock, so that the blobs of filing do not hold up a small commit.
         rows, file = self._lay(changes.blobs)
         try:
             self._commits.commit(changes, rows, file)
         except Exception:
-            # A file that a restart may find named is left for the restart to judge.
+            # If a restart may find a record that names the file, leave the file.
             if file is not None and self._writer.failure() is None:
                 self._files.discard(file)
             raise
@@ -191,11 +189,11 @@ class SqliteStore:
         return byte_count <= INLINE_BYTES_MAX and self._commits.is_quick(byte_count)
 
     def resolve(self) -> bool:
-        """No commit ends in `OutcomeUnknown`: after a flush that failed, the store has stopped."""
+        """Raise, because no commit here ends in `OutcomeUnknown` without stopping the store."""
         raise Unavailable(self.failure() or "No commit is in doubt.")
 
     def require_owned(self) -> None:
-        """The lock of the folder lasts as long as the process."""
+        """Do nothing: the lock of the folder lasts as long as the process."""
 
     def lease_seconds(self) -> float | None:
         return None
@@ -210,10 +208,10 @@ class SqliteStore:
             raise self._commits.failed(error) from error
 
     def scrub(self) -> bool:
-        """Scrub the store: nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
+        """Remove everything dropped or deleted before from the log, the database, its journal and the files.
 
-        The database is written anew, which takes as long as it is large, and room for as much again, twice. Commits go
-        on meanwhile, into the log.
+        The database is rewritten, which takes time and disk space of up to twice its size. Commits go on meanwhile, into the
+        log.
         """
         try:
             self._commits.renew_log()
@@ -226,9 +224,10 @@ class SqliteStore:
             raise self._commits.failed(error) from error
 
     def size(self) -> StoreSize:
-        """Database, journal, log and blob files as they are; written, blob files, log and journal frames exactly.
+        """The size of database, journal, log and blob files, and the bytes written.
 
-        The transfer into the database is an upper bound: a page changed twice since the last one is counted twice.
+        The bytes of blob files, log and journal frames are exact. Those of transfers into the database are an upper bound,
+        because a page that changed twice since the last transfer is counted twice.
         """
         paths = (self._path, Path(f"{self._path}-wal"), *log_files(self._folder))
         return StoreSize(
@@ -240,17 +239,17 @@ class SqliteStore:
         return self._writer.failure()
 
     def snapshot(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
-        """Copy the database with all that was committed before the call."""
+        """A snapshot with everything that was committed before the call."""
         self._commits.transfer()
         return self._snapshots.open(leaving_out)
 
     def cut(self, lapses: CutLapses) -> FolderCut:
-        """A snapshot of a moment that is agreed upon with other stores."""
+        """Prepare a snapshot of a moment that is agreed upon with other stores."""
         self._cut = FolderCut(self._commits, self._snapshots, lapses)
         return self._cut
 
     def close(self) -> None:
-        """Ends when the reads and the commit under way have ended. Closing again does nothing."""
+        """Wait for the reads and the commit under way, and close. Closing again does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -272,12 +271,12 @@ class SqliteStore:
         self._lock.release()
 
     def _bring_in_what_is_left(self) -> None:
-        """Bring what a crash left in the log into the database at once: nobody knows whether all of it was flushed."""
+        """Bring the commits that a crash left in the log into the database at once."""
         try:
             self._commits.transfer()
             self._untidy.set()
         except (StorageFull, DataDamaged) as error:
-            # All is there to be read: by a doctor, or until there is room.
+            # Everything is still readable from the log, for the doctor or until there is room.
             _log.warning("The log could not be transferred yet; its commits are kept in memory. %s", error)
         except BaseException:
             self.close()
@@ -285,18 +284,18 @@ class SqliteStore:
 
     def _transferred_all(self) -> bool:
         try:
-            # After a failed flush the log stays for the restart to judge.
+            # After a failed flush the log must stay, for the next opening to judge.
             self._writer.require_running()
             self._commits.transfer()
         except RestanteError as error:
             _log.warning("The log stays until the store is opened again. %s", error)
             return False
-        with suppress(OSError):  # what cannot be removed now is removed at the next opening
+        with suppress(OSError):  # The next opening removes what cannot be removed now.
             self._files.remove_unnamed()
         return True
 
     def _lay(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]]) -> tuple[list[BlobRow], int | None]:
-        """The rows of blobs, and the file they lie in, durably, if they are large."""
+        """The rows of blobs, and the number of the file to which they were durably written if they are large."""
         sizes = [byte_count(parts) for _, parts in blobs]
         file = None if sum(sizes) <= INLINE_BYTES_MAX else self._write_file([parts for _, parts in blobs])
         rows: list[BlobRow] = []
@@ -322,10 +321,10 @@ class SqliteStore:
             try:
                 self._tidy()
             except (sqlite3.Error, OSError) as error:
-                # Nothing is lost: the journal and the files stay for the next time.
+                # Nothing is lost: the journal and the files stay until the next time.
                 _log.warning("Tidying up failed. %s", self._commits.failed(error))
             except RestanteError as error:
-                # Nor here: so does the log.
+                # Nothing is lost: the log stays until the next time.
                 _log.warning("Tidying up failed. %s", error)
 
     def _tidy(self) -> None:
@@ -337,7 +336,7 @@ class SqliteStore:
 
 
 def _read_log(connection: sqlite3.Connection, folder: Path, bounds: LogBounds) -> tuple[Generation, Log]:
-    """The records that the database does not have yet, and the log that goes on after them."""
+    """The commits that the database does not have yet, and the log that continues after them."""
     ((mark, packed, transferred),) = connection.execute("SELECT mark, lives, transferred FROM log")
     paths, lives = log_files(folder), unpack_lives(packed)
     found = read_log(paths, mark=mark, lives=lives, transferred=transferred)
@@ -346,7 +345,7 @@ def _read_log(connection: sqlite3.Connection, folder: Path, bounds: LogBounds) -
         left.apply(decode(record), sequence=record.sequence, record_bytes=len(record.payload))
     for path, life in zip(paths, found.lives, strict=True):
         left.files.append(LogFile(path, bounds.step_bytes, life=life))
-        # What a killed process wrote may not have been flushed, and the next commits go on behind it.
+        # Flush, because a killed process may not have flushed its last record, and the next commits follow it.
         left.files[-1].flush()
     last = left.last or transferred
     log = Log(folder, mark=mark, lives=lives, used=found.lives, last=last, step_bytes=bounds.step_bytes)

@@ -1,7 +1,6 @@
-"""The connection that writes: one transaction at a time, guarded by fences.
+"""`Writer`: the connection that writes, one transaction at a time, guarded by fences.
 
-After a failed flush nobody knows what the disk holds, so the writer refuses to go on until the store is opened again
-and has looked.
+After a failed flush it is unknown what the disk holds, so the writer refuses to go on until the store is opened again.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _TRANSFERRED = "UPDATE log SET transferred = ?"
 _KNOW_LIVES = "UPDATE log SET lives = ?"
 
 _ROWS_AT_ONCE = (64, 32, *range(16, 0, -1))
-"""Rows go in statements of a few fixed sizes, so that few are prepared. Each statement lets other threads in, and
-getting the interpreter back from a busy one takes longer than the statement: the fewer, the better."""
+"""Rows are written by statements of a few fixed sizes, so that few statements are prepared. Fewer statements are better: each
+releases the interpreter lock, and getting it back from a busy thread takes longer than the statement."""
 
 _log = logging.getLogger(__name__)
 
 
 class Transaction(NamedTuple):
-    """Changes that are written whole or not at all."""
+    """Changes that are written together or not at all."""
 
     puts: Sequence[tuple[int, int, bytes, bytes]] = ()
     deletes: Sequence[tuple[int, int, bytes]] = ()
@@ -45,11 +44,11 @@ class Transaction(NamedTuple):
     transferred: int | None = None
     """The last commit of the log that this transaction brings into the database."""
     lives: bytes | None = None
-    """The lives of log files that the database knows from then on."""
+    """The lives of log files that the database knows afterwards; None if they do not change."""
 
 
 class Writer:
-    """Writes commits. Its methods are called under `lock`, which others take to keep commits away for a moment."""
+    """Writes transactions. Its methods are called under `lock`, which others take to keep transactions away for a moment."""
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
         self.lock = threading.Lock()
@@ -57,7 +56,7 @@ class Writer:
         self._folder = folder
         self._stopped: str | None = None
         self._closed = False
-        # Only this process writes (the folder's lock), so what it last stored is what is stored.
+        # Only this process writes, because it holds the folder's lock, so these stay the stored fences.
         self._fences: dict[int, int] = dict(connection.execute("SELECT partition, fence FROM fences"))
 
     def require_running(self) -> None:
@@ -84,7 +83,7 @@ class Writer:
         return fence
 
     def write(self, transaction: Transaction) -> list[int]:
-        """Durable when it returns; gives the files whose blobs it dropped, once for each blob."""
+        """Write a transaction durably; return the files whose blobs it dropped, once for each blob."""
         self.require_running()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -100,7 +99,7 @@ class Writer:
         return freed
 
     def rebuild(self) -> None:
-        """Write the database anew, with nothing but its rows."""
+        """Rewrite the database with nothing but its rows."""
         self.require_running()
         try:
             self._connection.execute("VACUUM")
@@ -109,13 +108,13 @@ class Writer:
             raise translated(error) from error
 
     def stop(self, reason: str) -> None:
-        """Refuse everything until the store is opened again, and say so in the log, once."""
+        """Refuse everything until the store is opened again, and log that once."""
         if self._stopped is None:
             self._stopped = reason
             _log.critical("The store in %s has stopped: %s. Restart the hub: opening finds out.", self._folder, reason)
 
     def failure(self) -> str | None:
-        """Why nothing more is written, unless it is closed."""
+        """Why nothing more is written; None while writes are possible."""
         return self._stopped
 
     def close(self) -> None:
@@ -140,7 +139,7 @@ def _statement(statement: str, columns: int, rows: int) -> str:
 
 def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list[int]:
     _execute(connection, _PUT, transaction.puts)
-    # One by one: SQLite finds a list of keys by reading the whole table.
+    # Delete one by one: for a list of keys, SQLite would read the whole table.
     connection.executemany(_DELETE, transaction.deletes)
     _execute(connection, _PUT_BLOB, transaction.blobs)
     _execute(connection, _RAISE_FENCE, transaction.fences)
@@ -155,7 +154,7 @@ def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list
 def _execute(
     connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]
 ) -> list[tuple[int | None]]:
-    """Carry out a statement for all rows, many at once; gives what it returns."""
+    """Carry out a statement for all rows, many at once; return the rows that it returns."""
     answers: list[tuple[int | None]] = []
     at = 0
     while at < len(rows):
