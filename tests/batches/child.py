@@ -76,9 +76,12 @@ class Work:
             self.groups[batch] |= {f"sealed {number}": 0 for number in range(SEALED_AT)}
             return
         tell("added", batch, size, request, group.id)
-        if size > 2 * LARGE_LEFT:
-            self.acknowledge(batch, group.id, [], [(0, size - LARGE_LEFT)])
+        self.acknowledge_most(batch, group.id, size)
         self.groups[batch] = {**self.groups[batch], group.id: size}
+
+    def acknowledge_most(self, batch: str, group: str, size: int) -> None:
+        if size > 2 * LARGE_LEFT:
+            self.acknowledge(batch, group, [], [(0, size - LARGE_LEFT)])
 
     def finish(self, batch: str) -> None:
         for group, size in list(self.groups[batch].items()):
@@ -141,6 +144,10 @@ def main() -> None:
     tell("opens the hub")
     work = Work(open_hub(folder, settings=SETTINGS), life, given["groups"])
     tell("opened the hub")
+    for batch, groups in given["groups"].items():
+        for group, size in groups.items():
+            # A former life may have been killed before it did so, and the parent would list millions of items after each life.
+            work.acknowledge_most(batch, group, size)
     for batch, size, request in given["adds"]:
         work.add_group(batch, size, request)
     tasks: list[tuple[Callable[[int], None], int]] = [
