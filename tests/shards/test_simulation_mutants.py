@@ -24,11 +24,11 @@ from restante.hub.door.opening_rows import BlobsAhead, OpeningRows
 from restante.hub.engine import commit_outcomes
 from restante.hub.engine.commit_outcomes import Outcomes
 from restante.hub.engine.core import Core
-from restante.hub.engine.live_mail import Elsewhere, LivePost, Mail
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure
 from restante.hub.groups import shard_groups
 from restante.hub.groups.group_rows import position_so_far
+from restante.hub.mailboxes.live_mail import Elsewhere, LivePost, Mail
 from restante.hub.publishing import producers
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.batches.batch import Counts

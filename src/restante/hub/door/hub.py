@@ -69,7 +69,6 @@ from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.partitions import OwnedPartitions, Unfiled
 from restante.hub.engine.procedures import Functions, OwnAnswers
 from restante.hub.engine.tasks import Tasks
@@ -86,6 +85,7 @@ from restante.hub.health.measures import measure_hub
 from restante.hub.jobs import jobs
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
+from restante.hub.mailboxes.live_mail import LivePost, Take, announce
 from restante.hub.mailboxes.mailbox import KeptAside
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
@@ -187,6 +187,7 @@ class OpenHub:
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:
             self._core.memory(KeptAside).counters.append(partial(promised_for, self._core))
+        self._core.announcers.append(partial(announce, self._core))
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
