@@ -291,8 +291,8 @@ def check_rooms() -> Iterator[str]:
     yield from (f"docs/{page}: folder `{name}/` is missing" for name in sorted(folders) if f"`{name}/`" not in text)
     named = {name.rstrip("/") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", text)}
     yield from (f"docs/{page}: there is no folder `{name}/`" for name in sorted(named - folders))
-    background = importlib.import_module("restante.hub.door.background")
-    threads = {f"restante-{task.name}" for task in background.TASKS}
+    subjects = importlib.import_module("restante.hub.door.subjects")
+    threads = {f"restante-{task.name}" for task in subjects.TASKS}
     for path in sorted(SOURCE.rglob("*.py")):
         if "testing" not in path.relative_to(SOURCE).parts:
             names = list(thread_names(ast.parse(path.read_text(encoding="utf-8"))))

@@ -16,7 +16,7 @@ from restante.calls.removal import Erase
 from restante.calls.shards import ShardCall
 from restante.client.transport import http_async, http_sync
 from restante.client.transport.exchange import Step
-from restante.hub.door.hub import FUNCTIONS
+from restante.hub.door.subjects import FUNCTIONS
 from restante.model.publishing.message import State
 
 for module in pkgutil.iter_modules(calls.__path__, f"{calls.__name__}."):

@@ -24,7 +24,8 @@ from restante.calls.shards import CloseBatchParts, EnlistBatch, ReportBatchParts
 from restante.errors import BatchSealed, BatchUnknown, InvalidRequest, Unavailable
 from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.part_calls import between_shards
-from restante.hub.door.hub import FUNCTIONS, OpenHub
+from restante.hub.door.hub import OpenHub
+from restante.hub.door.subjects import FUNCTIONS
 from restante.hub.engine.procedures import run
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import BundleAnswer

@@ -16,19 +16,21 @@ from restante.calls.shards import EndRound
 from restante.client.groups.holdings import Holdings, TakenPage
 from restante.errors import Unavailable
 from restante.hub.batches import batch_counts, batch_parts, part_calls
+from restante.hub.batches import subject as batches
 from restante.hub.consignments import prepared, rounds
+from restante.hub.consignments import subject as consigning
 from restante.hub.consignments.staged_parcels import OpenRounds
-from restante.hub.door import hub, open_store
+from restante.hub.door import open_store
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.opening_rows import BlobsAhead, OpeningRows
 from restante.hub.engine import commit_outcomes
 from restante.hub.engine.commit_outcomes import Outcomes
 from restante.hub.engine.core import Core
-from restante.hub.engine.live_mail import Elsewhere, LivePost, Mail
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure
 from restante.hub.groups import shard_groups
 from restante.hub.groups.group_rows import position_so_far
+from restante.hub.mailboxes.live_mail import Elsewhere, LivePost, Mail
 from restante.hub.publishing import producers
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.batches.batch import Counts
@@ -179,12 +181,12 @@ MUTANTS = {
     "a batch is complete too early": Mutant(batch_counts, "total_at_home", _told_early, HOME),
     "a hold is let go by time": Mutant(prepared, "_inquiring", _impatient, HOME, 80),
     "a decision is forgotten": Mutant(rounds, "phase_for", _forgotten, HOME, 25),
-    "rounds are forgotten by the next owner": Mutant(hub, "load_rounds", lambda *_: OpenRounds(), HOME, 1),
-    "holds are forgotten by the next owner": Mutant(hub, "load_prepared", _nothing, HOME),
+    "rounds are forgotten by the next owner": Mutant(consigning, "load_rounds", lambda *_: OpenRounds(), HOME, 1),
+    "holds are forgotten by the next owner": Mutant(consigning, "load_prepared", _nothing, HOME),
     "work on batches is forgotten by the next owner": Mutant(
-        hub, "load_part_work", lambda *_: batch_parts.PartWork(), HOME
+        batches, "load_part_work", lambda *_: batch_parts.PartWork(), HOME
     ),
-    "explain knows nothing of what is decided": Mutant(hub, "promised_for", lambda *_: 0, HOME),
+    "explain knows nothing of what is decided": Mutant(consigning, "promised_for", lambda *_: 0, HOME),
     "a number is forgotten by the next owner": Mutant(producers, "_known", _remembered, PRODUCERS),
     "a producer that was taken over goes on": Mutant(producers, "standing", _unfenced, PRODUCERS, 1),
     "what is pushed is not stored yet": Mutant(Outcomes, "store", _announced_first, FOLLOWERS, 49),

@@ -32,8 +32,8 @@ from restante.hub.consignments.staged_parcels import (
 from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.committed_runs import enter_runs
 from restante.hub.engine.core import Core, Stale, uuid_text
-from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.mailboxes.live_mail import Elsewhere, LiveMail
 from restante.hub.publishing.batch_items import bind_duplicates, bind_stretches
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
@@ -226,7 +226,7 @@ def _number_runs(core: Core, draft: RequestDraft, mail: PartitionMail, batch: by
     if batch:
         bind_stretches(core, draft, mail.partition, [BoundStretch(first, following - 1, batch)])
     draft.concerns.append(mail.recipients)
-    draft.mail.append(Elsewhere(mail.recipients))
+    draft.note(LiveMail).mail.append(Elsewhere(mail.recipients))
     draft.arrived.append(mail.fingerprint)
     draft.applies.append(partial(enter_runs, core, partition, runs))
     draft.applies.append(

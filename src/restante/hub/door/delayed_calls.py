@@ -14,6 +14,7 @@ from restante.calls.shards import ShowMessage
 from restante.errors import MessageUnknown
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.procedures import Functions
+from restante.hub.engine.subject import HubSubject
 from restante.hub.mailboxes import history
 from restante.hub.publishing.delayed import find_delayed, take_back, take_back_all
 from restante.hub.removal import erase, removal
@@ -109,3 +110,4 @@ FUNCTIONS: Functions = {
     Release: release,
     Erase: erase_recipient,
 }
+SUBJECT = HubSubject(functions=FUNCTIONS)

@@ -10,57 +10,29 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from restante.calls.batches import (
-    AcknowledgeEach,
-    ListBatches,
-    ListPendingItems,
-    ReadBatch,
-    ReadProgress,
-    WaitForBatch,
-)
+from restante.calls.batches import AcknowledgeEach
 from restante.calls.call import Answer, Call
-from restante.calls.consignments import ListConsignments, ReadConsignment
-from restante.calls.feed import ReadFeed, ReadSnapshot
-from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.groups import WriteCheckpoint
 from restante.calls.homes import home_of_call
-from restante.calls.jobs import ListJobs, ListRuns, ReadJob, ReadRun
-from restante.calls.mailboxes import (
-    Dequeue,
-    Explain,
-    FindMessage,
-    ListPartitions,
-    ListRecipients,
-    Peek,
-    ReadHistory,
-)
-from restante.calls.producers import ListProducers, ReadProducer
+from restante.calls.mailboxes import Dequeue, FindMessage, ListPartitions, ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
-from restante.hub.action_rows.action_memory import ActionMemory
-from restante.hub.actions import calls as actions
 from restante.hub.actions.group_checks import check_groups
 from restante.hub.actions.look_up import action_totals
-from restante.hub.actions.poison import count_deaths, running_in
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
 from restante.hub.batches.batch_counts import bell_hash
-from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
-from restante.hub.batches.memory import BatchMemory, load_bound
+from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
-from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
-from restante.hub.consignments.prepared import load_prepared, promised_for
 from restante.hub.consignments.rounds import hasten
-from restante.hub.consignments.staged_parcels import StagingRoom, load_room, load_rounds
-from restante.hub.door import background, delayed_calls, node_calls
-from restante.hub.door import upkeep_calls as upkeep
+from restante.hub.door import subjects
 from restante.hub.door.commit_plans import plan_jointly, plan_lightly
 from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
-from restante.hub.door.node_calls import OwnNode
 from restante.hub.door.open_store import load_partitions, take_partitions
 from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine import filing
@@ -69,35 +41,23 @@ from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.live_mail import LivePost, Take
 from restante.hub.engine.partitions import OwnedPartitions, Unfiled
-from restante.hub.engine.procedures import Functions, OwnAnswers
+from restante.hub.engine.procedures import OwnAnswers
+from restante.hub.engine.subject import Opening
 from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
-from restante.hub.feed.feed_memory import FeedMemory
-from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
-from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.home_memory import remember_groups
-from restante.hub.groups.memory import GroupMemory
-from restante.hub.groups.status import group_totals, held_position
+from restante.hub.groups.status import group_totals
 from restante.hub.health.deep_check import deep_check
-from restante.hub.health.measures import measure_hub
-from restante.hub.jobs import jobs
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
-from restante.hub.mailboxes.mailbox import KeptAside
-from restante.hub.mailboxes.origins import Origins, claim_check_origins
-from restante.hub.mailboxes.recipient_list import Listings
+from restante.hub.mailboxes.live_mail import LivePost, Take
+from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
+from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
-from restante.hub.removal import calls as removal
-from restante.hub.removal import scrub
-from restante.hub.removal.retention import FeedHolds
-from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
@@ -118,33 +78,6 @@ from restante.ports.store import Store, StoreSize
 from restante.ports.webhook import PostWebhook
 from restante.settings import Settings
 from restante.wire.live_lines import LiveDoor
-
-FUNCTIONS: Functions = {
-    **mailboxes.FUNCTIONS,
-    **removal.FUNCTIONS,
-    **batches.FUNCTIONS,
-    **consigning.FUNCTIONS,
-    **feed.FUNCTIONS,
-    **groups.FUNCTIONS,
-    **actions.FUNCTIONS,
-    **jobs.FUNCTIONS,
-    **publishing.FUNCTIONS,
-    **backplane_calls.FUNCTIONS,
-    **upkeep.FUNCTIONS,
-    **delayed_calls.FUNCTIONS,
-    **node_calls.FUNCTIONS,
-}
-"""Which function carries out which call. What needs more than the core is added by each hub."""
-
-
-_READING = (
-    *(Peek, Explain, ReadHistory, FindMessage, ListRecipients, ListPartitions),
-    *(ReadBatch, ListBatches, ListPendingItems, ReadProgress, WaitForBatch),
-    *(ReadConsignment, ListConsignments, ReadFeed, ReadSnapshot, ReadNext),
-    *(ReadProducer, ListProducers, ReadGroup, ListGroups),
-    *(ListJobs, ReadJob, ListRuns, ReadRun),
-)
-"""Calls that are answered without a commit, or, as `Peek`, may be repeated after one."""
 
 
 class OpenHub:
@@ -171,41 +104,20 @@ class OpenHub:
         rows = opening_rows(store, taken.owned, ahead, unused=taken.unused)
         loaded = load_partitions(store, rows, taken)
         partitions = loaded if shard is None else OwnedPartitions(loaded)
-        self._core = Core(
+        self._core = core = Core(
             store, settings, clock, taken.deed, taken.fence, partitions, random, shard, clerk or OwnClerk()
         )
-        self._core.remember(Origins(origins))
-        self._core.remember(OwnNode(since=clock()))
-        self._core.remember(BatchMemory(counters, post_webhook))
-        self._core.remember(load_bound(rows, self._core.owned))
-        self._core.remember(load_part_work(rows, self._core.owned))
-        self._core.memory(OwnAnswers).call = self.call
-        self._core.remember(load_delayed(rows, self._core.owned))
-        self._core.remember(load_room(rows, self._core.owned))
-        remember_groups(self._core, rows)
-        backplane_calls.begin(self._core, backplane)
-        self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
-        if shard is not None:
-            self._core.memory(KeptAside).counters.append(partial(promised_for, self._core))
-        self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
-        self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
-        self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
-        self._core.memory(ActionMemory).open({own.number: own.counters.visible for own in partitions})
-        self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
-        self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
-        self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
-        self._core.start(partial(plan_jointly, self._core), partial(plan_lightly, self._core), self.committer_kind)
-        self._core.remember(load_rounds(rows, self._core.owned))
-        load_prepared(self._core, rows)
-        consignments.tidy_leftovers(self._core, rows)
+        core.memory(OwnAnswers).call = self.call
         self._caller = EVERYTHING
-        self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
+        opening = Opening(rows, origins, counters, post_webhook, backplane)
+        subjects.open_all(core, opening)
+        core.start(partial(plan_jointly, core), partial(plan_lightly, core), self.committer_kind)
+        subjects.begin_all(core, opening)
         self._background = self._start_background()
-        measure_hub(self._core, self._background)
-        measure_groups(self._core)
+        core.remember(self._background)
 
     def _start_background(self) -> Tasks:
-        return background.start(self._core)
+        return subjects.start_tasks(self._core)
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:
         """The hub on behalf of a caller who may do what the grant says. A program that has the hub in process may do everything."""
@@ -229,17 +141,14 @@ class OpenHub:
         try:
             filing.drop_unreachable(core)
             if not moves:
-                scrub.scrub(core)
+                subjects.do_last_chores(core)
         except (Unavailable, DataDamaged):
-            pass  # what is left is dropped, or scrubbed, when the store is opened again
+            pass  # what is left is dropped, or done, when the store is opened again
         finally:
             core.committer.close()
             core.store.close()
             core.clerk.close()
-            backplane_calls.end(core)
-            counters = core.memory(BatchMemory).counters
-            if counters is not None:
-                counters.close()
+            subjects.close_all(core)
 
     def publish_soon(self, call: Publish, waiter: LoopWaiter[Receipt]) -> None:
         """Publish a few messages; the waiter gets the request, answered, in its own event loop."""
@@ -366,10 +275,7 @@ class OpenHub:
 
     def partition_statuses(self) -> tuple[PartitionStatus, ...]:
         """The status of each partition as this hub remembers it, also while it does not own them: for probes and metrics."""
-        answer: tuple[PartitionStatus, ...] = self._functions[ListPartitions](
-            self._core, ListPartitions(), self._caller
-        )
-        return answer
+        return mailboxes.list_partitions(self._core, ListPartitions(), self._caller)
 
     def store_failure(self) -> str | None:
         """Why the store has stopped, if it has."""
@@ -405,7 +311,7 @@ class OpenHub:
             if home is not None and 0 <= home < self._core.deed.partition_count:
                 self._core.require_owned(home)
         try:
-            answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+            answer: Answer = subjects.FUNCTIONS[type(call)](self._core, call, self._caller)
         except RestanteError as error:
             # A refusal may rest on nothing but reads, and be as wrong as an answer.
             if not isinstance(error, Unavailable):
@@ -413,7 +319,7 @@ class OpenHub:
             raise
         finally:
             # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
-            if isinstance(call, _READING):
+            if type(call) in subjects.READING:
                 self._core.store.require_owned()
         return answer
 

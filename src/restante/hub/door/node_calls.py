@@ -11,7 +11,7 @@ from restante.calls.nodes import DrainNode, ReadNodes
 from restante.errors import NotOwner
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import FORMAT_VERSION
-from restante.hub.engine.procedures import Functions
+from restante.hub.engine.subject import HubSubject, Opening
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import moment
 from restante.model.shards.node_answers import (
@@ -93,4 +93,8 @@ def drain_node(core: Core, call: DrainNode, _: Grant) -> NodeDrain:
     raise not_drained(call.node, core.memory(OwnNode).name)
 
 
-FUNCTIONS: Functions = {ReadNodes: read_nodes, DrainNode: drain_node}
+def _open(core: Core, _: Opening) -> None:
+    core.remember(OwnNode(since=core.clock()))
+
+
+SUBJECT = HubSubject(functions={ReadNodes: read_nodes, DrainNode: drain_node}, open=_open)

@@ -84,9 +84,7 @@ def look_ahead(store: StoreReader, partitions: range) -> BlobsAhead:
 
 def _load(store: StoreReader, rows: StoreReader, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:
     partition = load_partition(store, rows, number, fronts)
-    useless = load_fingerprints(rows, partition)
-    partition.forgotten_rows = 1 if partition.counters.forgotten else 0
-    return partition, useless
+    return partition, load_fingerprints(rows, partition)
 
 
 def _number_by_fence(partitions: list[Partition], fence: int) -> None:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from restante.hub.door import subjects
 from restante.limits import READ_AHEAD_BYTES_MAX
 from restante.model.storage.changes import BlobKey, Buffer, EntryKey, Space
 from restante.ports.store import FetchesRows, StoreReader, StoreSize
@@ -18,17 +19,15 @@ BlobSlice: TypeAlias = tuple[BlobKey, int, int]
 """A blob, where in it, and how much."""
 
 _SPACES = (
-    *(Space.META, Space.PARTITION, Space.RUN, Space.CONTENT, Space.ERASED, Space.IDENTITIES, Space.DELAYED_DUE),
-    *(Space.BATCH_BINDING, Space.BATCH_REPORT, Space.BATCH_CLOSING, Space.CONSIGNMENT, Space.CONSIGNMENT_ROUND),
     *(
-        Space.CONSIGNMENT_PARCEL,
-        Space.STAGED_PART,
-        Space.PREPARED,
-        Space.GROUP,
-        Space.GROUP_MEMBER,
-        Space.GROUP_POSITION,
-        Space.GROUP_COPY,
-    ),
+        Space.META,
+        Space.PARTITION,
+        Space.RUN,
+        Space.CONTENT,
+        Space.ERASED,
+        Space.IDENTITIES,
+    ),  # `open_store` reads these
+    *subjects.SPACES,
 )
 """The spaces of which opening reads all rows."""
 

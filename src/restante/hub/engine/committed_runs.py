@@ -140,8 +140,6 @@ def _apply_swap(
     partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
     partition.runs = tuple(left)
     core.memory(Unfiled).note(partition)
-    for blob in gone:
-        partition.expiries.pop(blob.number, None)
     core.pins.bury(gone)
 
 

@@ -19,7 +19,6 @@ from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
 from restante.hub.engine.commit_request import CommitRequest, Planned
 from restante.hub.engine.committer import Committer, JointPlan, LightPlan
-from restante.hub.engine.live_mail import LivePost
 from restante.hub.engine.partitions import Deed, Partition, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
@@ -135,6 +134,8 @@ class Core:
     bell: Bell = field(default_factory=Bell)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)
     """Functions that the committer's thread calls before it plans the next commit, while no commit is in progress."""
+    announcers: list[Callable[[CommitPlan], object]] = field(default_factory=list)
+    """Functions of subjects that the committer calls when a commit is stored and in memory, before the bell rings."""
     closing: threading.Event = field(default_factory=threading.Event)
     committer: Committer = field(init=False)
     locate: Callable[[str], MailboxAddress] = field(init=False)
@@ -170,7 +171,8 @@ class Core:
         return plan if not self.between_commits and plan_lightly(plan, requests) else None
 
     def _announce(self, plan: CommitPlan) -> None:
-        self.memory(LivePost).announce(plan.mail)
+        for announce in self.announcers:
+            announce(plan)
         self.bell.ring(plan)
 
     def _new_plan(self) -> CommitPlan:

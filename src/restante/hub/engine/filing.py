@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.calls.removal import FileNow
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.committed_runs import put_shelf
@@ -27,7 +28,9 @@ from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_ident
 from restante.hub.engine.partitions import Partition, Unfiled
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
+from restante.hub.engine.subject import HubSubject
 from restante.hub.engine.tasks import Task, guarded
+from restante.model.access.access import Grant
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
@@ -414,9 +417,14 @@ def _file_partition(core: Core, partition: Partition) -> None:
         guarded(core, keep_due)
 
 
+def file_now(core: Core, _: FileNow, __: Grant) -> int:
+    return file_all(core)
+
+
 TASK = Task(
     "filing",
     _file_always,
     wake=lambda core: core.memory(Unfiled).wanted.set(),
     is_wanted=lambda core: core.settings.filing,
 )
+SUBJECT = HubSubject(functions={FileNow: file_now}, tasks=(TASK,))

@@ -89,10 +89,8 @@ class Partition:
         "damage_told",
         "damaged_runs",
         "erased",
-        "expiries",
         "feed_runs",
         "filing_lock",
-        "forgotten_rows",
         "fresh_runs",
         "fronts",
         "next_blob",
@@ -116,10 +114,7 @@ class Partition:
         self._recent: dict[int, int] = {}
         """The sequence number of each of the latest few fingerprints, which are not in `_fingerprints` yet."""
         self.erased = Erased()
-        self.expiries: dict[int, NDArray[np.int64]] = {}
-        """The earliest expiry in each drawer, by blob; only for blobs that have been examined."""
-        self.forgotten_rows = 0
-        """Messages past their retention that may still lie in runs."""
+        """Digests of erased messages. They are here, and not in the memory of removal, because each publish asks for them."""
         self.fresh_runs = limits.FILING_HANDFUL
         """How many runs were added since filing last looked. A large run counts for several. A partition that was just
         opened begins with enough for filing to look at it."""

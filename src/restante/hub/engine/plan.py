@@ -13,7 +13,6 @@ from typing import Self, TypeVar, cast
 import msgspec
 import numpy as np
 
-from restante.hub.engine.live_mail import Mail
 from restante.hub.engine.partitions import Partition, PartitionRow, encode_counters, run_key
 from restante.model.columns.hashing import Hashes
 from restante.model.storage.change import ChangeRecord, encode_change
@@ -52,8 +51,6 @@ class CommitPlan:
         """Hashes of the recipients whose mailboxes the commit changes."""
         self.arrived: list[Hashes | Sequence[int]] = []
         """Fingerprints of the messages that the commit stores."""
-        self.mail: list[Mail] = []
-        """The messages that the commit stores, for live connections."""
         self._fence = fence
         self._fetched: dict[EntryKey, bytes | None] = {}
 
@@ -83,7 +80,10 @@ class CommitPlan:
         self.applies.extend(draft.applies)
         self.concerns.extend(draft.concerns)
         self.arrived.extend(draft.arrived)
-        self.mail.extend(draft.mail)
+
+    def noted(self, kind: type[N]) -> N | None:
+        """The joint note of a kind, if a request has one."""
+        return cast("N | None", self.notes.get(kind))
 
     def finish(self) -> Changes:
         """Complete the changes with the counters and fences of every partition that they touch."""
@@ -130,7 +130,6 @@ class RequestDraft:
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
         self.arrived: list[Hashes | Sequence[int]] = []
-        self.mail: list[Mail] = []
 
     def note(self, kind: type[N]) -> N:
         """This draft's own note of a kind, created on first use."""

@@ -1,7 +1,7 @@
 """Tasks are the background work of subjects. Each has a thread of its own beside the committer.
 
-A subject defines its tasks and chores beside its other code, and the door lists the subjects. So adding a subject changes
-no other one.
+A subject defines its tasks and chores beside its other code, and names them in its `HubSubject`. So adding a subject changes
+no other one. The memory of a hub has its `Tasks`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Task:
     """Returns soon after `core.closing` is set and `wake` was called."""
     wake: Callable[[Core], None] = lambda _: None
     is_wanted: Callable[[Core], bool] = lambda _: True
+    prepare: Callable[[Core, Tasks], None] = lambda _, __: None
+    """Is called before the threads begin, for a task that starts more of them later."""
     waits_outside: bool = False
     """Whether the thread may wait long for another system. Closing then waits for it no longer than `_LEAVE_SECONDS`."""
 
@@ -46,6 +48,8 @@ class Tasks:
 
     def begin(self) -> None:
         """Start every task that this hub wants."""
+        for task in self._tasks:
+            task.prepare(self._core, self)
         for task in self._tasks:
             if task.is_wanted(self._core):
                 self.start(task)

@@ -24,7 +24,7 @@ _THREADS = {
 """The tasks in the background that each component needs."""
 
 
-def measure_hub(core: Core, tasks: Tasks, clock: Callable[[], float] = monotonic) -> None:
+def measure_hub(core: Core, clock: Callable[[], float] = monotonic) -> None:
     """Register what can be measured without knowing who serves the hub."""
     sources = core.memory(HealthSources)
     sources.register("store", lambda: _store(core))
@@ -35,7 +35,7 @@ def measure_hub(core: Core, tasks: Tasks, clock: Callable[[], float] = monotonic
     sources.register("origins", _origin_failures(core, clock))
     sources.register("webhooks", _notice_failures(core, clock))
     for component in _THREADS:
-        sources.register(component, _threads(tasks, component))
+        sources.register(component, _threads(core, component))
 
 
 def flag(name: str, reason: str | None) -> Reading:
@@ -114,11 +114,11 @@ def _notice_failures(core: Core, clock: Callable[[], float]) -> Measure:
     return measure
 
 
-def _threads(tasks: Tasks, component: str) -> Measure:
+def _threads(core: Core, component: str) -> Measure:
     """Measured only where there are such threads."""
 
     def measure() -> Iterator[Reading]:
-        names = _THREADS[component]
+        names, tasks = _THREADS[component], core.memory(Tasks)
         dead = [name for name in tasks.dead() if name in names]
         reason = f"The thread of {' and '.join(dead)} has died. Start the hub again." if dead else None
         if any(map(tasks.running, names)):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 
 from restante.calls.batches import ReadProgress
-from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListPartitions, PartitionOf, Peek, ReadHistory
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    PartitionOf,
+    Peek,
+    ReadHistory,
+)
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.procedures import Functions
@@ -13,10 +22,18 @@ from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.batch_slowest import slowest
 from restante.hub.mailboxes.claim_checks import content_of
-from restante.hub.mailboxes.recipient_list import HealthMail
+from restante.hub.mailboxes.recipient_list import HealthMail, Listings
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import ProgressPage
-from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus, Reason
+from restante.model.mailboxes.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Reason,
+    RecipientPage,
+)
 from restante.model.mailboxes.filters import check_filters
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message
@@ -71,6 +88,10 @@ def find_message(core: Core, call: FindMessage, _: Grant) -> Message:
     return history.find(core, core.address(call.recipient), call.message_id)
 
 
+def list_recipients(core: Core, call: ListRecipients, _: Grant) -> RecipientPage:
+    return core.memory(Listings).page(core, call)
+
+
 def list_partitions(core: Core, _: ListPartitions, __: Grant) -> tuple[PartitionStatus, ...]:
     checks = core.memory(HealthMail)
     return tuple(
@@ -98,6 +119,7 @@ FUNCTIONS: Functions = {
     Explain: explain_mailbox,
     ReadHistory: history_page,
     FindMessage: find_message,
+    ListRecipients: list_recipients,
     ListPartitions: list_partitions,
     PartitionOf: partition_of,
     ReadProgress: read_progress,

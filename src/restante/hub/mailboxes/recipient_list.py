@@ -21,7 +21,6 @@ from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.explain import backlog
 from restante.hub.mailboxes.mailbox import look_for_mail
 from restante.hub.mailboxes.overview import beyond_heads, overview
-from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
@@ -72,18 +71,17 @@ class Listing:
 class Listings:
     """The last listing, renewed on demand when it is too old."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last: Listing | None = None
         self._orders: dict[Order, NDArray[np.int64]] = {}
 
-    def page(self, _core: Core, call: ListRecipients, _caller: Grant) -> RecipientPage:
+    def page(self, core: Core, call: ListRecipients) -> RecipientPage:
         order = call.order
         check_order(order)
         size, start = page_size(call.limit), _parse_token(call.after)
         with self._lock:
-            listing, rows = self._current(order)
+            listing, rows = self._current(core, order)
         if call.search is not None:
             rows = rows[_fitting(listing.recipient, call.search)[rows]]
         chosen = rows[start : start + size]
@@ -103,10 +101,10 @@ class Listings:
             as_of=moment(listing.as_of),
         )
 
-    def _current(self, order: Order) -> tuple[Listing, NDArray[np.int64]]:
-        now = self._core.clock()
+    def _current(self, core: Core, order: Order) -> tuple[Listing, NDArray[np.int64]]:
+        now = core.clock()
         if self._last is None or not 0 <= now - self._last.as_of < AGE_MAX:
-            self._last, self._orders = _list(self._core, now), {}
+            self._last, self._orders = _list(core, now), {}
         if order not in self._orders:
             self._orders[order] = _ordered(self._last, order)
         return self._last, self._orders[order]

@@ -218,5 +218,12 @@ def _wake(core: Core) -> None:
     core.memory(BatchMemory).notices.wake()
 
 
-TASK = Task("notices", _tell_what_was_left, wake=_wake, is_wanted=_any_notices, waits_outside=True)
+TASK = Task(
+    "notices",
+    _tell_what_was_left,
+    wake=_wake,
+    is_wanted=_any_notices,
+    prepare=start_on_demand,
+    waits_outside=True,
+)
 _MORE = Task("notices", tell_always, wake=_wake, waits_outside=True)

@@ -26,9 +26,9 @@ from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_o
 from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, is_text
-from restante.hub.engine.live_mail import Shipped
 from restante.hub.engine.partitions import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
+from restante.hub.mailboxes.live_mail import LiveMail, Shipped
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
@@ -397,7 +397,7 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
     actions = action_rows_of(parcel.arrivals.columns)
     if len(actions):
         accept_columns(core, draft, parcel.arrivals, actions, number, parcel.published_at)
-    draft.mail.append(_shipped(parcel, number, actions))
+    draft.note(LiveMail).mail.append(_shipped(parcel, number, actions))
     return number
 
 

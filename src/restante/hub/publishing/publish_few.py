@@ -15,8 +15,8 @@ from restante import limits
 from restante.hub.action_rows.accepted_rows import accept_letters
 from restante.hub.engine.committed_runs import put_small_mailbag
 from restante.hub.engine.core import Core, MailboxAddress
-from restante.hub.engine.live_mail import Handed
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.mailboxes.live_mail import Handed, LiveMail
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import Holds
@@ -78,7 +78,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     if ACTION_KIND in names.kinds:
         accept_letters(core, draft, letters, addresses, ids, numbers, now)
         mail = _without_actions(mail)
-    draft.mail.append(mail)
+    draft.note(LiveMail).mail.append(mail)
     return True
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
+from restante.calls.removal import Erase, ExpireNow, Purge, Release, SetAside, Withdraw
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
-from restante.hub.removal import erase, removal
+from restante.hub.removal import erase, expiry, removal
 from restante.model.access.access import Grant
 from restante.model.mailboxes.filters import check_purge
 
@@ -38,10 +38,15 @@ def erase_recipient(core: Core, call: Erase, _: Grant) -> int:
     return erase.erase(core, core.address(call.recipient), dry_run=call.dry_run)
 
 
+def expire(core: Core, _: ExpireNow, __: Grant) -> int:
+    return expiry.expire(core)
+
+
 FUNCTIONS: Functions = {
     Withdraw: withdraw,
     SetAside: set_aside,
     Release: release,
     Purge: purge,
     Erase: erase_recipient,
+    ExpireNow: expire,
 }

@@ -10,10 +10,10 @@ from restante.hub.action_rows.settled_rows import move_action
 from restante.hub.batches.bound_messages import bind_moved
 from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, MailboxAddress
-from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.history import Located
+from restante.hub.mailboxes.live_mail import Elsewhere, LiveMail
 from restante.hub.mailboxes.message_columns import message_columns
 from restante.model.publishing.arrival import arrive, mailbags
 from restante.model.publishing.message import ACTION_KIND, MessageColumns
@@ -37,7 +37,7 @@ def move_to_end(core: Core, draft: RequestDraft, address: MailboxAddress, found:
     if is_action:
         move_action(core, draft, address, found.number, number)
     else:
-        draft.mail.append(Elsewhere(np.array([address.hash], np.uint64)))
+        draft.note(LiveMail).mail.append(Elsewhere(np.array([address.hash], np.uint64)))
     bind_moved(core, draft, address.partition, found.number, number)
     return number
 

@@ -21,6 +21,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.history import Located, find_row
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.settle import Part, change, settle
+from restante.hub.removal.memory import RemovalMemory
 from restante.hub.removal.move_to_end import move_to_end
 from restante.model.publishing.message import ACTION_KIND, State
 from restante.model.storage.change import ChangeKind
@@ -134,7 +135,7 @@ def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, foun
         draft.add_waiting(address.partition, 1)
     # The message may have expired meanwhile, so expiry must examine its drawer again.
     blob = found.chunk.stored.blob.number
-    draft.applies.append(lambda: core.partitions[address.partition].expiries.pop(blob, None))
+    draft.applies.append(lambda: core.memory(RemovalMemory).expiries_of(address.partition).pop(blob, None))
 
 
 def _check_not_collected(found: Located, message_id: str) -> None:

@@ -26,6 +26,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.mailboxes.overview import Overview, overview
 from restante.hub.publishing import producers
+from restante.hub.removal.memory import RemovalMemory
 from restante.model.columns.hashing import text_hash
 from restante.model.feed.feed import NumberedRecord
 from restante.model.removal.erasure import Erased, decode_erased
@@ -117,12 +118,8 @@ def forget_records(
             forgotten += 0 if record.moved else record.count
         if record.bundle_id:
             drop_bundle(core, draft, partition.number, bundle_key(recipient_hash, record.recipient, record.bundle_id))
-    draft.applies.append(lambda: _count_forgotten(partition, forgotten))
+    draft.applies.append(lambda: core.memory(RemovalMemory).count_forgotten(partition.number, forgotten))
     return forgotten
-
-
-def _count_forgotten(partition: Partition, messages: int) -> None:
-    partition.forgotten_rows += messages
 
 
 def forgotten_head(head: Head, record: ChangeRecord) -> Head:
@@ -174,14 +171,15 @@ def sweep(core: Core, partition: Partition) -> None:
     """Free the space of forgotten messages: mostly forgotten runs, heads of empty cabinets, old runs of the feed."""
     with partition.filing_lock:
         _drop_feed_runs(core, partition)
-    if not partition.counters.forgotten or not partition.forgotten_rows:
+    rows = core.memory(RemovalMemory).forgotten_rows
+    if not partition.counters.forgotten or not rows.get(partition.number):
         return
     with partition.filing_lock:
         with core.pins.reading():
             seen = overview(core, partition)
         for run in _mostly_forgotten(partition, seen):
             rewrite(core, partition, [run])
-        partition.forgotten_rows = 0
+        rows[partition.number] = 0
     _drop_idle_heads(core, partition)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.hub.engine.live_mail import Shipped
+from restante.hub.mailboxes.live_mail import Shipped
 from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array, strings_of
 from restante.model.columns.properties import joined
 from restante.model.columns.texts import Texts

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import CommitPlan, Note
 from restante.model.columns.hashing import Hashes
 from restante.model.publishing.arrival import Arrivals
 from restante.model.publishing.letter import Letter
@@ -52,6 +54,16 @@ Mail = Handed | Shipped | Elsewhere
 Take = Callable[[Sequence[Mail]], None]
 
 
+class LiveMail(Note):
+    """The messages that a commit stores, in number order."""
+
+    def __init__(self) -> None:
+        self.mail: list[Mail] = []
+
+    def take_over(self, later: LiveMail) -> None:
+        self.mail += later.mail
+
+
 class LivePost:
     """The takers of committed mail. The committer's thread calls them, so they must be quick."""
 
@@ -75,3 +87,10 @@ class LivePost:
                 take(mail)
             except Exception:  # noqa: BLE001  # if one taker fails, the others still get the mail
                 _log.exception("What was committed could not be pushed.")
+
+
+def announce(core: Core, plan: CommitPlan) -> None:
+    """Hand the mail of a commit to the takers; `core.announcers` has this function."""
+    note = plan.noted(LiveMail)
+    if note is not None:
+        core.memory(LivePost).announce(note.mail)
