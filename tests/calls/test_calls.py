@@ -10,12 +10,15 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from restante import calls
+from restante.calls.batches import AddItems, OpenBatch
 from restante.calls.call import Call, query_names, query_of
+from restante.calls.groups import SendHeartbeat
 from restante.calls.mailboxes import ListRecipients, Peek, ReadHistory
 from restante.calls.removal import Erase
 from restante.calls.shards import ShardCall
 from restante.client.transport import http_async, http_sync
 from restante.client.transport.exchange import Step
+from restante.client.transport.requests import said
 from restante.hub.door.subjects import FUNCTIONS
 from restante.model.publishing.message import State
 
@@ -71,3 +74,9 @@ def test_a_query_holds_the_options_that_say_something() -> None:
 def test_what_stands_in_the_path_is_no_option() -> None:
     names = {"origin", "origin_group", "bundle_id", "format", "max_messages", "max_weight", "wait"}
     assert query_names(Peek) == names
+
+
+def test_a_body_says_what_must_be_there_and_the_options_that_say_something() -> None:
+    assert said(AddItems("b", 3), without=("batch_id",)) == {"count": 3}
+    assert said(SendHeartbeat("g", "m", revision=2), without=("group", "member_id")) == {"revision": 2}
+    assert said(OpenBatch(batch_id="b", key="night")) == {"id": "b", "key": "night"}

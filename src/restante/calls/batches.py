@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import field
+from msgspec import Meta, field
 
 from restante.calls.call import Call, Count, Seconds
+from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -29,23 +31,27 @@ from restante.model.uuid_text import UuidText
 class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
     """Open a batch, or answer the same again to who asks again with the same id."""
 
-    key: str | None = None
+    batch_id: UuidText | None = field(default=None, name="id")
+    """The id that it is to have, so that the call may be repeated; the hub makes one if it is left out."""
+    request_id: UuidText | None = None
+    """The value that the hub makes the id from, if none is proposed: the same call again opens nothing more."""
+    key: Annotated[str, Meta(min_length=1, max_length=BATCH_KEY_CHARACTERS_MAX)] | None = None
+    """The caller's own name for it."""
     unique: bool = False
+    """Refuse if another open batch has this key."""
     counting: Counting = Counting.EXACT
     webhook: Webhook | None = None
-    notify: str | None = None
-    batch_id: str | None = field(default=None, name="id")
-    """The id that it is to have, so that the call may be repeated; the hub makes one if it is left out."""
-    request_id: str | None = None
-    """The value that the hub makes the id from, if none is proposed: the same call again opens nothing more."""
+    """Whom to call when it is complete."""
+    notify: Annotated[str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX)] | None = None
+    """The recipient who gets a message when it is complete."""
 
 
 class AddItems(Call[ItemGroups], frozen=True):
     """Add items to a batch; the same `request_id` again adds nothing."""
 
     batch_id: str
-    count: int
-    request_id: str | None = None
+    count: Annotated[int, Meta(ge=1, le=BATCH_ITEMS_MAX)]
+    request_id: UuidText | None = None
 
 
 class SealBatch(Call[Sealed], frozen=True):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
 
 from restante.calls.call import Call, Count, Number
+from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX
 from restante.model.consignments.consignment_answers import (
     BatchWish,
     ConsignmentDetails,
@@ -22,8 +26,10 @@ from restante.model.uuid_text import UuidText
 class BeginConsignment(Call[ConsignmentOpened], frozen=True):
     """Open a consignment, or the one that has this key."""
 
-    key: str
+    key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
     batch: bool | BatchWish = False
+    """Whether its messages become the items of a batch, which the commit seals; and whom to tell when all of them are
+    done."""
 
 
 class StageParcel(Call[Staged], frozen=True):
@@ -45,7 +51,7 @@ class CommitConsignment(Call[Receipt], frozen=True):
     """Deliver what these attempts have staged, at one moment."""
 
     consignment_id: str
-    writers: Sequence[Winner]
+    writers: Annotated[Sequence[Winner], Meta(max_length=CONSIGNMENT_ATTEMPTS_MAX)]
 
 
 class DiscardConsignment(Call[None], frozen=True):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta
 
 from restante.calls.call import Call, Count, Number, Seconds
+from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GROUP_RUNNING_MAX, MEMBER_CHARACTERS_MAX
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import (
     Checkpointed,
@@ -21,7 +22,8 @@ from restante.model.groups.group_answers import (
     Running,
 )
 
-Revision = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Revision = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Work = Annotated[Sequence[Running], Meta(max_length=GROUP_RUNNING_MAX)]
 
 
 class DefineGroup(Call[GroupStatus], frozen=True):
@@ -31,7 +33,7 @@ class DefineGroup(Call[GroupStatus], frozen=True):
     origins: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     start: Start = Start.BEGINNING
-    actions: tuple[str, ...] = ()
+    actions: Annotated[tuple[str, ...], Meta(max_length=GROUP_ACTIONS_MAX)] = ()
     gone: Gone = Gone.REFUSE
     change: bool = False
     """Whether another filter takes the place of the one it has."""
@@ -60,7 +62,7 @@ class JoinGroup(Call[Joined], frozen=True):
     """Become a member. Under the name of another one, take its place."""
 
     group: str
-    member: str
+    member: Annotated[str, Meta(min_length=1, max_length=MEMBER_CHARACTERS_MAX)]
 
 
 class LeaveGroup(Call[None], frozen=True):
@@ -75,7 +77,7 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
 
     group: str
     member_id: str
-    running: Sequence[Running] = ()
+    running: Work = ()
     """The actions that it works on."""
     revision: Revision = 0
     """The number of what a member says of its work: the higher one is newer, whatever arrives first. 0: it does not number."""
@@ -86,12 +88,12 @@ class ReadNext(Call[NextAnswer], frozen=True):
 
     group: str
     member_id: str
-    after: Sequence[ReadAfter]
+    after: Annotated[Sequence[ReadAfter], Meta(max_length=GROUP_PARTITIONS_AT_ONCE_MAX)]
     limit: Count | None = None
     wait: Seconds = 0
     few: bool = False
     """Whether a few actions may come as values."""
-    running: Sequence[Running] | None = None
+    running: Work | None = None
     """The actions that the member works on, if it says so: like that of a heartbeat."""
     revision: Revision = 0
     """As in a heartbeat. A member that numbers names an action that workers died of before it begins it."""

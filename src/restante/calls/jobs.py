@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
 
 from restante.calls.call import Call, Count, Number
-from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus
+from restante.limits import JOB_SCHEDULE_CHARACTERS_MAX
+from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus, Time
 
 
 class ReportJob(Call[JobStatus], frozen=True, kw_only=True):
     """Say when a job runs, and what became of a run."""
 
     job: str
-    schedule: str | None = None
-    next_at: datetime | None = None
+    schedule: Annotated[str, Meta(max_length=JOB_SCHEDULE_CHARACTERS_MAX)] | None = None
+    next_at: Time | None = None
+    """When its next turn is; left out: it has none."""
     run: JobReport | None = None
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from restante.calls.call import Call, Count
+from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.mailboxes.answers import ProducerPage, ProducerState
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 
@@ -11,9 +16,11 @@ class OpenLink(Call[ProducerState], frozen=True):
     """Take a producer group up, or a new one. Lower owner levels of it are fenced off at once."""
 
     partition: int
-    producer_group: int | None = None
-    owner_level: int | None = None
-    last_published_sequence_number: int | None = None
+    producer_group: Annotated[int, Meta(ge=0, le=PRODUCER_GROUP_MAX)] | None = None
+    """A new one if left out."""
+    owner_level: Annotated[int, Meta(ge=0, le=OWNER_LEVEL_MAX)] | None = None
+    """The owner level; that of the group if left out."""
+    last_published_sequence_number: Annotated[int, Meta(ge=0, le=PUBLISHED_SEQUENCE_MAX)] | None = None
 
 
 class ReadProducer(Call[ProducerState], frozen=True):

@@ -14,7 +14,7 @@ from restante.calls.consignments import CommitConsignment, DiscardConsignment, L
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Limit, Yes, carried_out
-from restante.cli.shared.output import gathered, listing, output, print_answer, print_found, print_more, table_of
+from restante.cli.shared.output import listed, listing, output, print_answer, print_found, print_more, table_of
 from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
@@ -172,11 +172,7 @@ def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
 
 
 def _listed(link: Link, state: ConsignmentState | None, key: str | None, limit: int) -> list[ConsignmentStatus]:
-    def read(count: int, after: str | None) -> tuple[Sequence[ConsignmentStatus], str | None]:
-        page = link.call(ListConsignments(state=state, key=key, limit=count, after=after))
-        return page.consignments, page.next
-
-    return gathered(read, limit)
+    return listed(link, ListConsignments(state=state, key=key), lambda page: page.consignments, limit)
 
 
 def _id_of(link: Link, name: str) -> str:

@@ -14,7 +14,7 @@ from restante.calls.groups import DeleteGroup, ListGroups, PauseGroup, ReadGroup
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import gathered, listing, output, print_answer, print_found, print_more, table_of
+from restante.cli.shared.output import listed, listing, output, print_answer, print_found, print_more, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -162,11 +162,7 @@ def _time_of(text: str) -> datetime | None:
 
 
 def _listed(link: Link, limit: int) -> list[GroupStatus]:
-    def read(count: int, after: str | None) -> tuple[Sequence[GroupStatus], str | None]:
-        page = link.call(ListGroups(limit=count, after=after))
-        return page.groups, page.next
-
-    return gathered(read, limit)
+    return listed(link, ListGroups(), lambda page: page.groups, limit)
 
 
 def _print_list(found: Sequence[GroupStatus], limit: int) -> None:

@@ -12,7 +12,7 @@ import typer
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import gathered, listing, print_answer, print_more
+from restante.cli.shared.output import listed, listing, print_answer, print_more
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted, duration
 
@@ -58,20 +58,12 @@ def runs(
 
 
 def _show_jobs(link: Link, limit: int, *, as_json: bool) -> None:
-    def read(count: int, after: str | None) -> tuple[Sequence[JobStatus], str | None]:
-        page = link.call(ListJobs(limit=count, after=after))
-        return page.jobs, page.next
-
-    found = gathered(read, limit)
+    found = listed(link, ListJobs(), lambda page: page.jobs, limit)
     print_answer({"jobs": found}, partial(_print_jobs, found, limit), as_json=as_json)
 
 
 def _show_runs(link: Link, name: str, limit: int, *, as_json: bool) -> None:
-    def read(count: int, after: int | None) -> tuple[Sequence[JobRun], int | None]:
-        page = link.call(ListRuns(job=name, limit=count, after=after))
-        return page.runs, page.next
-
-    found = gathered(read, limit)
+    found = listed(link, ListRuns(job=name), lambda page: page.runs, limit)
     print_answer({"job": name, "runs": found}, partial(_print_runs, found, limit), as_json=as_json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ from restante.cli.partitions.partitions_check import check
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import gathered, listing, output, print_answer, print_more, table_of
+from restante.cli.shared.output import listed, listing, output, print_answer, print_more, table_of
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -82,13 +81,8 @@ def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState
     numbers = [status.partition for status in link.call(ListPartitions())] if partition is None else [partition]
     found: list[ProducerState] = []
     for number in numbers:
-        found += gathered(partial(_page, link, number), limit - len(found))
+        found += listed(link, ListProducers(number), lambda page: page.producers, limit - len(found))
     return found
-
-
-def _page(link: Link, partition: int, count: int, after: str | None) -> tuple[Sequence[ProducerState], str | None]:
-    page = link.call(ListProducers(partition, limit=count, after=after))
-    return page.producers, page.next
 
 
 def _print_producers(found: list[ProducerState], limit: int, where: str) -> None:

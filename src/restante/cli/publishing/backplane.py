@@ -19,7 +19,7 @@ from restante.calls.backplane import (
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import gathered, listing, print_answer, print_found, print_more
+from restante.cli.shared.output import listed, listing, print_answer, print_found, print_more
 from restante.cli.shared.plain import say
 from restante.errors import FaultyMessages, InvalidRequest, RestanteError
 from restante.model.backplane.backplane_answers import RefusedRecord
@@ -166,11 +166,7 @@ def _named(record: RefusedRecord) -> str:
 
 
 def _listed(link: Link, limit: int) -> list[RefusedRecord]:
-    def read(count: int, after: str | None) -> tuple[Sequence[RefusedRecord], str | None]:
-        page = link.call(ListRefusedRecords(limit=count, after=after))
-        return page.records, page.next
-
-    return gathered(read, limit)
+    return listed(link, ListRefusedRecords(), lambda page: page.records, limit)
 
 
 def _print_status(found: BackplaneStatus) -> None:

@@ -13,7 +13,7 @@ from restante.calls.producers import DeleteSource, ListSources, ReadSource, Rese
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out, is_meant
-from restante.cli.shared.output import gathered, listing, print_answer, print_found, print_more
+from restante.cli.shared.output import listed, listing, print_answer, print_found, print_more
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -116,11 +116,7 @@ def _position_of(text: str) -> int:
 
 
 def _listed(link: Link, limit: int) -> list[SourceStatus]:
-    def read(count: int, after: str | None) -> tuple[Sequence[SourceStatus], str | None]:
-        page = link.call(ListSources(limit=count, after=after))
-        return page.sources, page.next
-
-    return gathered(read, limit)
+    return listed(link, ListSources(), lambda page: page.sources, limit)
 
 
 def _shown(position: int | None) -> str:

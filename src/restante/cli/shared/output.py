@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
 
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain, plain_output
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
+    from restante.calls.call import Call
+    from restante.client.transport.link import Link
 
 from restante.limits import PAGE_MAX
 
@@ -31,6 +35,14 @@ _GAP_WIDTH = 3
 
 Item = TypeVar("Item")
 Place = TypeVar("Place", str, int)
+
+
+class _Page(Protocol):
+    @property
+    def next(self) -> str | int | None: ...
+
+
+Page = TypeVar("Page", bound=_Page)
 
 
 def progress_bar() -> Progress:
@@ -175,6 +187,16 @@ def gathered(
         if after is None:
             break
     return found
+
+
+def listed(link: Link, call: Call[Page], rows: Callable[[Page], Sequence[Item]], limit: int) -> list[Item]:
+    """The first `rows` that a call lists page by page."""
+
+    def read(count: int, after: Any) -> tuple[Sequence[Item], Any]:  # noqa: ANN401 - a text or a number, as the call has it
+        page = link.call(msgspec.structs.replace(call, limit=count, after=after))
+        return rows(page), page.next
+
+    return gathered(read, limit)
 
 
 def print_more(count: int, limit: int, how: str = "give a higher --limit.") -> None:

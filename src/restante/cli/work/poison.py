@@ -93,69 +93,6 @@ def show(
     print_found(found, _print_one, as_json=as_json)
 
 
-@at_hub
-def again(
-    group: GroupName,
-    ids: ActionIds = None,
-    action: Action = None,
-    code: Code = None,
-    concerns: Concerns = None,
-    everything: All = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    *,
-    door: Door,
-    as_json: AsJson = False,
-) -> None:
-    """Have poisoned actions done again: after the actions that wait now, with a fresh count of attempts.
-
-    \b
-    restante poison again catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
-    restante poison again catalog --code retries_exhausted --dry-run
-    restante poison again catalog --all --yes
-    """
-    _decide(
-        "Do again",
-        "Done again",
-        RepeatPoison,
-        door,
-        group,
-        _Wish(ids, action, code, concerns, everything),
-        (dry_run, yes, as_json),
-    )
-
-
-@at_hub
-def give_up(
-    group: GroupName,
-    ids: ActionIds = None,
-    action: Action = None,
-    code: Code = None,
-    concerns: Concerns = None,
-    everything: All = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    *,
-    door: Door,
-    as_json: AsJson = False,
-) -> None:
-    """Give up poisoned actions: they count as failed, and are not tried again.
-
-    \b
-    restante poison give-up catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
-    restante poison give-up catalog --action add_comment --dry-run
-    """
-    _decide(
-        "Give up",
-        "Given up",
-        GiveUpPoison,
-        door,
-        group,
-        _Wish(ids, action, code, concerns, everything),
-        (dry_run, yes, as_json),
-    )
-
-
 class _Wish:
     """Which poison is meant."""
 
@@ -170,25 +107,62 @@ class _Wish:
             raise typer.BadParameter("Say which: ids, --action, --code, --concerns, or --all.")
 
 
-def _decide(
-    question: str,
-    told: str,
-    call: type[RepeatPoison] | type[GiveUpPoison],
-    door: Door,
-    group: str,
-    wish: _Wish,
-    said: tuple[bool, bool, bool],
-) -> None:
-    dry_run, yes, as_json = said
-    with closing(door.link()) as link:
-        found = list(_meant(link, group, wish))
-        what = f"{counted(len(found), 'action')} of {group}"
-        if not dry_run and found and (len(found) == 1 or is_meant(f"{question} {what}?", yes=yes)):
-            for each in found:
-                link.call(call(group, each.id, each.concerns))
-    line = f"{'Would be ' + told.lower() if dry_run else told}: {what}."
-    ids = [each.id for each in found]
-    print_answer({"group": group, "dry_run": dry_run, "actions": ids}, line, as_json=as_json)
+def _decision(
+    question: str, told: str, kind: type[RepeatPoison] | type[GiveUpPoison], text: str
+) -> Callable[..., None]:
+    """The command that does one thing with each of the actions that are meant."""
+
+    def decide(
+        group: GroupName,
+        ids: ActionIds = None,
+        action: Action = None,
+        code: Code = None,
+        concerns: Concerns = None,
+        everything: All = False,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+        *,
+        door: Door,
+        as_json: AsJson = False,
+    ) -> None:
+        wish = _Wish(ids, action, code, concerns, everything)
+        with closing(door.link()) as link:
+            found = list(_meant(link, group, wish))
+            what = f"{counted(len(found), 'action')} of {group}"
+            if not dry_run and found and (len(found) == 1 or is_meant(f"{question} {what}?", yes=yes)):
+                for each in found:
+                    link.call(kind(group, each.id, each.concerns))
+        line = f"{'Would be ' + told.lower() if dry_run else told}: {what}."
+        chosen = [each.id for each in found]
+        print_answer({"group": group, "dry_run": dry_run, "actions": chosen}, line, as_json=as_json)
+
+    decide.__doc__ = text
+    return at_hub(decide)
+
+
+again = _decision(
+    "Do again",
+    "Done again",
+    RepeatPoison,
+    """Have poisoned actions done again: after the actions that wait now, with a fresh count of attempts.
+
+    \b
+    restante poison again catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    restante poison again catalog --code retries_exhausted --dry-run
+    restante poison again catalog --all --yes
+    """,
+)
+give_up = _decision(
+    "Give up",
+    "Given up",
+    GiveUpPoison,
+    """Give up poisoned actions: they count as failed, and are not tried again.
+
+    \b
+    restante poison give-up catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    restante poison give-up catalog --action add_comment --dry-run
+    """,
+)
 
 
 def _meant(link: Link, group: str, wish: _Wish) -> Iterator[PoisonedAction]:

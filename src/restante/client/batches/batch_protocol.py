@@ -45,7 +45,6 @@ from restante.model.batches.batch_answers import (
     ProgressPage,
     Reaped,
     Sealed,
-    Webhook,
 )
 from restante.model.uuid_text import made_ids
 
@@ -63,16 +62,16 @@ def open_batch(terms: Terms, call: OpenBatch) -> Dialogue[BatchOpened]:
     if call.batch_id is None and call.request_id is None:
         # Whether a key is used is known where it lies: then the hub makes the id, from one that is the same each time.
         body["request_id" if call.unique else "id"] = _made_id(terms)
-    if call.webhook is not None:
-        body["webhook"] = _told(call.webhook)
     request = HttpRequest("POST", "/v1/batches", terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
     return (yield from _changed(terms, request, 201, BatchOpened))
 
 
 def add_items(terms: Terms, call: AddItems) -> Dialogue[ItemGroups]:
-    request_id = _made_id(terms) if call.request_id is None else call.request_id
-    body = _encoder.encode({"count": call.count, "request_id": request_id})
-    request = HttpRequest("POST", f"{_batch(call.batch_id)}/items", terms.timeout, headers=WITH_JSON, body=body)
+    body = said(call, without=("batch_id",))
+    if call.request_id is None:
+        body["request_id"] = _made_id(terms)
+    path = f"{_batch(call.batch_id)}/items"
+    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
     return (yield from _changed(terms, request, 201, ItemGroups))
 
 
@@ -171,10 +170,6 @@ def _batch(batch_id: str) -> str:
 def _made_id(terms: Terms) -> str:
     (made,) = made_ids(1, terms.random, terms.now_ms())
     return made
-
-
-def _told(webhook: Webhook) -> dict[str, str]:
-    return {"url": webhook.url} if webhook.secret is None else {"url": webhook.url, "secret": webhook.secret}
 
 
 DIALOGUES: Dialogues = {

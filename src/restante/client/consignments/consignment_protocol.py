@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from restante.calls.call import query_of
 from restante.calls.consignments import (
@@ -24,10 +23,9 @@ from restante.client.transport.address import segment
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork
 from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, WITH_JSON, Dialogues, done, given, long, read
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, Dialogues, done, given, long, read, said
 from restante.client.transport.retries import Answered, answered
 from restante.model.consignments.consignment_answers import (
-    BatchWish,
     ConsignmentDetails,
     ConsignmentOpened,
     ConsignmentPage,
@@ -40,24 +38,10 @@ from restante.wire.publish import encode_stage
 _encoder = msgspec.json.Encoder()
 
 
-class _Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    url: str
-    secret: str | None = None
-
-
-class _Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    webhook: _Hook | None = None
-    notify: str | None = None
-
-
-class _Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    key: str
-    batch: bool | _Wish | UnsetType = UNSET
-
-
 def open_consignment(terms: Terms, call: BeginConsignment) -> Dialogue[ConsignmentOpened]:
-    body = _encoder.encode(_Opening(key=call.key, batch=_wish(batch=call.batch)))
-    request = HttpRequest("POST", "/v1/consignments", terms.timeout, headers=WITH_JSON, body=body)
+    request = HttpRequest(
+        "POST", "/v1/consignments", terms.timeout, headers=WITH_JSON, body=_encoder.encode(said(call))
+    )
     answer: Answered = yield from answered(terms, lambda _: request)
     status = 200 if answer.response.status == 200 else 201
     opened = carried_out(answer.response, terms.address, status, ConsignmentOpened)
@@ -80,7 +64,7 @@ def stage(terms: Terms, call: StageParcel) -> Dialogue[Staged]:
 
 
 def commit_consignment(terms: Terms, call: CommitConsignment) -> Dialogue[Receipt]:
-    body = _encoder.encode({"writers": list(call.writers)})
+    body = _encoder.encode(said(call, without=("consignment_id",)))
     path = f"{_consignment(call.consignment_id)}/commit"
     request = HttpRequest("POST", path, long(terms), headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
@@ -98,13 +82,6 @@ def consignment(terms: Terms, call: ReadConsignment) -> Dialogue[ConsignmentDeta
 
 def consignments(terms: Terms, call: ListConsignments) -> Dialogue[ConsignmentPage]:
     return (yield from read(terms, "/v1/consignments", ConsignmentPage, query_of(call)))
-
-
-def _wish(*, batch: bool | BatchWish) -> bool | _Wish | UnsetType:
-    if not isinstance(batch, BatchWish):
-        return batch or UNSET
-    hook = batch.webhook
-    return _Wish(webhook=None if hook is None else _Hook(url=hook.url, secret=hook.secret), notify=batch.notify)
 
 
 def _consignment(consignment_id: str) -> str:

@@ -6,7 +6,6 @@ the lost answer told of.
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -35,7 +34,6 @@ from restante.client.transport.http_answers import expect, unreadable, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_ARROW, FOR_JSON, WITH_JSON, Dialogues, done, read, said, whole_number
 from restante.client.transport.retries import Answered, answered
-from restante.model.groups.group import Start
 from restante.model.groups.group_answers import (
     Checkpointed,
     FewPages,
@@ -54,14 +52,13 @@ _WITH_FEW = (("Accept", f"{ARROW}, {JSON};q=0.9"), ("Content-Type", JSON))
 
 
 def define(terms: Terms, call: DefineGroup) -> Dialogue[GroupStatus]:
-    body = {name: value for name, value in said(call).items() if name != "change"}
     request = HttpRequest(
         "PUT",
         _group(call.group),
         terms.timeout,
         query=(("change", "true"),) if call.change else (),
         headers=WITH_JSON,
-        body=_encoder.encode(body),
+        body=_encoder.encode(said(call, without=("group", "change"))),
     )
     return value_of((yield from done(terms, request, 200)), GroupStatus, terms.address)
 
@@ -79,7 +76,7 @@ def delete(terms: Terms, call: DeleteGroup) -> Dialogue[None]:
 
 
 def join(terms: Terms, call: JoinGroup) -> Dialogue[Joined]:
-    request = _posted(terms, f"{_group(call.group)}/members", {"member": call.member})
+    request = _posted(terms, f"{_group(call.group)}/members", said(call, without=("group",)))
     return value_of((yield from done(terms, request, 201)), Joined, terms.address)
 
 
@@ -88,10 +85,8 @@ def leave(terms: Terms, call: LeaveGroup) -> Dialogue[None]:
 
 
 def heartbeat(terms: Terms, call: SendHeartbeat) -> Dialogue[HeartbeatAnswer]:
-    said: dict[str, object] = {"running": list(call.running)} if call.running else {}
-    if call.revision:
-        said["revision"] = call.revision
-    request = _posted(terms, f"{_member(call.group, call.member_id)}/heartbeat", said)
+    path = f"{_member(call.group, call.member_id)}/heartbeat"
+    request = _posted(terms, path, said(call, without=("group", "member_id")))
     return value_of((yield from done(terms, request, 200)), HeartbeatAnswer, terms.address)
 
 
@@ -99,12 +94,7 @@ def read_next(terms: Terms, call: ReadNext) -> Dialogue[NextAnswer]:
     """The waiting is done at the hub: the answer comes as soon as there is a change."""
     path = f"{_member(call.group, call.member_id)}/next"
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
-    asked: dict[str, object] = {"after": list(call.after)}
-    if call.limit is not None:
-        asked["limit"] = call.limit
-    if call.running is not None:
-        asked["running"] = list(call.running)
-        asked["revision"] = call.revision
+    asked = said(call, without=("group", "member_id", "wait", "few"))
 
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
@@ -130,17 +120,14 @@ def _next_of(response: Response, address: HubAddress) -> NextAnswer:
 
 
 def checkpoint(terms: Terms, call: WriteCheckpoint) -> Dialogue[Checkpointed]:
-    body: dict[str, object] = {"position": call.position, "generation": call.generation}
-    if call.release is not None:
-        body["release"] = call.release
-    path = _position(call.group, call.partition)
-    request = HttpRequest("PUT", path, terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
+    body = _encoder.encode(said(call, without=("group", "partition")))
+    request = HttpRequest("PUT", _position(call.group, call.partition), terms.timeout, headers=WITH_JSON, body=body)
     return value_of((yield from done(terms, request, 200)), Checkpointed, terms.address)
 
 
 def reset(terms: Terms, call: ResetPosition) -> Dialogue[Checkpointed]:
-    to: int | str | datetime = call.to.value if isinstance(call.to, Start) else call.to
-    request = _posted(terms, f"{_position(call.group, call.partition)}/reset", {"to": to})
+    body = said(call, without=("group", "partition"))
+    request = _posted(terms, f"{_position(call.group, call.partition)}/reset", body)
     return value_of((yield from done(terms, request, 200)), Checkpointed, terms.address)
 
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from restante import limits
 from restante.calls.groups import DefineGroup
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import new_member_name
-from restante.client.surface.arguments import names, whole
+from restante.client.surface.arguments import whole
 from restante.errors import InvalidRequest
-from restante.model.groups.group import Gone, Start
+from restante.model.groups.group import Start
 from restante.model.groups.group_names import check_actions, check_group, check_member
-
-E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,28 +30,11 @@ class GroupReading:
     """Whether the caller says what the group is; otherwise it is only made if it is not there."""
 
 
-def group_reading(
-    group: object,
-    *,
-    origins: object,
-    kinds: object,
-    start: object,
-    gone: object,
-    actions: object,
-    member: object,
-    limit: object,
-) -> GroupReading:
-    name, asked = check_group(group), whole("limit", limit)
+def group_reading(definition: DefineGroup, *, member: object, limit: object) -> GroupReading:
+    name, asked = check_group(definition.group), whole("limit", limit)
     if asked is not None and asked < 1:
         raise InvalidRequest(f"limit must be at least 1, not {asked}.")
-    definition = DefineGroup(
-        name,
-        origins=names("origins", origins),
-        kinds=names("kinds", kinds),
-        start=Start.BEGINNING if start is None else _choice("start", start, Start),
-        actions=check_actions(names("actions", actions)),
-        gone=Gone.REFUSE if gone is None else _choice("gone", gone, Gone),
-    )
+    definition = msgspec.structs.replace(definition, actions=check_actions(definition.actions))
     return GroupReading(
         group=name,
         member=new_member_name() if member is None else check_member(member),
@@ -62,14 +42,6 @@ def group_reading(
         definition=definition,
         is_defined=definition != DefineGroup(name, start=definition.start),
     )
-
-
-def _choice(name: str, given: object, kind: type[E]) -> E:
-    try:
-        return kind(given)
-    except ValueError as error:
-        known = ", ".join(each.value for each in kind)
-        raise InvalidRequest(f"{name} must be one of {known}, not {given!r}.") from error
 
 
 def reset_place(to: object) -> int | datetime | Start:

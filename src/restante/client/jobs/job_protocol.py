@@ -10,14 +10,13 @@ from restante.client.transport.address import segment
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import WITH_JSON, Dialogues, done, read
+from restante.client.transport.requests import WITH_JSON, Dialogues, done, read, said
 from restante.model.jobs.job import check_run
 from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobStatus
 
 
 def report_job(terms: Terms, call: ReportJob) -> Dialogue[JobStatus]:
-    given = {"schedule": call.schedule, "next_at": call.next_at, "run": call.run}
-    body = msgspec.json.encode({name: value for name, value in given.items() if value is not None})
+    body = msgspec.json.encode(said(call, without=("job",)))
     request = HttpRequest("PUT", _path(call.job), terms.timeout, headers=WITH_JSON, body=body)
     return value_of((yield from done(terms, request, 200)), JobStatus, terms.address)
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from restante.errors import InvalidRequest
 from restante.model.batches.batch_answers import BatchState, Counting, Webhook
 from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.model.groups.group import Gone, Start
 from restante.model.publishing.message import State
 
 
@@ -67,6 +68,14 @@ def batch_state_of(given: BatchState | str | None) -> BatchState | None:
 
 def consignment_state_of(given: ConsignmentState | str | None) -> ConsignmentState | None:
     return None if given is None else _choice("state", ConsignmentState, given)
+
+
+def start_of(given: Start | str | None) -> Start:
+    return Start.BEGINNING if given is None else _choice("start", Start, given)
+
+
+def gone_of(given: Gone | str | None) -> Gone:
+    return Gone.REFUSE if given is None else _choice("gone", Gone, given)
 
 
 def counting_of(given: Counting | str) -> Counting:

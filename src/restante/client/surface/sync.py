@@ -10,6 +10,7 @@ from typing import Self, Unpack
 from msgspec import UNSET
 
 from restante.calls.actions import ReadAction, SendAction, SendActions
+from restante.calls.groups import DefineGroup
 from restante.calls.mailboxes import (
     ListPartitions,
     ListRecipients,
@@ -32,7 +33,7 @@ from restante.client.jobs.jobs_sync import Jobs
 from restante.client.publishing.pipeline_sync import CallCarrier, Carrier, Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.sources.sources_sync import Sources
-from restante.client.surface.arguments import seconds, text_of, whole
+from restante.client.surface.arguments import gone_of, names, seconds, start_of, text_of, whole
 from restante.client.surface.recipient_sync import Bundle, Recipient
 from restante.client.transport.link import Link, where
 from restante.limits import FEED_LINGER_SECONDS
@@ -318,10 +319,15 @@ class Hub:
                 print(page.partition, len(page.table))
         ```
         """
-        reading = group_reading(
-            name, origins=origins, kinds=kinds, start=start, gone=gone, actions=actions, member=member, limit=limit
+        definition = DefineGroup(
+            name,
+            origins=names("origins", origins),
+            kinds=names("kinds", kinds),
+            start=start_of(start),
+            actions=names("actions", actions),
+            gone=gone_of(gone),
         )
-        return Group(self._link, reading)
+        return Group(self._link, group_reading(definition, member=member, limit=limit))
 
     def groups(self) -> Iterator[GroupStatus]:
         """The groups by name, page by page as you go on.

@@ -93,7 +93,7 @@ def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
 
 
 def open_link(terms: Terms, call: OpenLink) -> Dialogue[ProducerState]:
-    path, body = f"{partition_path(call.partition)}/links", msgspec.json.encode(said(call))
+    path, body = f"{partition_path(call.partition)}/links", msgspec.json.encode(said(call, without=("partition",)))
     request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     check_state(answer.response, terms.address)
@@ -170,7 +170,7 @@ def release(terms: Terms, call: Release) -> Dialogue[None]:
 
 def purge(terms: Terms, call: Purge) -> Dialogue[int]:
     check_purge(origin=call.origin, kind=call.kind, before=call.before, everything=call.all, dry_run=call.dry_run)
-    body = msgspec.json.encode(said(call))
+    body = msgspec.json.encode(said(call, without=("recipient",)))
     request = HttpRequest("POST", f"{mailbox_path(call.recipient)}/purge", long(terms), headers=WITH_JSON, body=body)
     response = yield from done(terms, request, 200)
     return value_of(response, Messages, terms.address).messages

@@ -46,10 +46,12 @@ def given(**values: object) -> Pairs:
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
 
 
-def said(call: Call[Any]) -> dict[str, object]:
-    """The options of a call that differ from their defaults, for a JSON body."""
-    given = [(option.name, option.default, getattr(call, option.field)) for option in options(type(call))]
-    return {name: value for name, usual, value in given if value != usual}
+def said(call: Call[Any], *, without: tuple[str, ...] = ()) -> dict[str, object]:
+    """The fields of a call for a JSON body, less those in `without`, which stand elsewhere, and options that are as by default."""
+    usual = {option.field: option.default for option in options(type(call))}
+    names = zip(call.__struct_encode_fields__, call.__struct_fields__, strict=True)
+    given = [(name, field, getattr(call, field)) for name, field in names if field not in without]
+    return {name: value for name, field, value in given if field not in usual or value != usual[field]}
 
 
 def partition_path(partition: object) -> str:

@@ -63,7 +63,6 @@ from restante.model.batches.batch_answers import (
     ItemGroups,
     PendingPage,
     Sealed,
-    Webhook,
     is_complete,
     is_counted_elsewhere,
 )
@@ -83,15 +82,7 @@ def check_id(batch_id: str) -> bytes:
 
 
 def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
-    row = new_row(
-        core,
-        key=call.key,
-        unique=call.unique,
-        counting=call.counting,
-        webhook=call.webhook,
-        notify=call.notify,
-        caller=caller,
-    )
+    row = new_row(core, call, caller)
     return core.commit(partial(plan_open, core, _id_of(core, call), row, caller))
 
 
@@ -117,35 +108,27 @@ def new_id(core: Core, key: str | None) -> bytes:
             return made
 
 
-def new_row(
-    core: Core,
-    *,
-    key: str | None,
-    unique: bool,
-    counting: Counting,
-    webhook: Webhook | None,
-    notify: str | None,
-    caller: Grant,
-) -> BatchRow:
+def new_row(core: Core, call: OpenBatch, caller: Grant) -> BatchRow:
     """The row of a new batch. Raises if its options are invalid."""
-    if key is not None and not is_text(key):
-        raise InvalidRequest(f"A batch's key must be text, not {key!r}.", parameter="key")
-    check_key(key, unique=unique)
-    if counting is Counting.ESTIMATED:
+    if call.key is not None and not is_text(call.key):
+        raise InvalidRequest(f"A batch's key must be text, not {call.key!r}.", parameter="key")
+    check_key(call.key, unique=call.unique)
+    if call.counting is Counting.ESTIMATED:
         counters_of(core)
-    if notify is not None:
-        core.address_anywhere(notify)
-    url, secret = ("", b"") if webhook is None else check_webhook(webhook, core.settings.webhooks.allowed_networks)
-    made = webhook is not None and not secret
+    if call.notify is not None:
+        core.address_anywhere(call.notify)
+    networks = core.settings.webhooks.allowed_networks
+    url, secret = ("", b"") if call.webhook is None else check_webhook(call.webhook, networks)
+    made = call.webhook is not None and not secret
     return BatchRow(
-        key,
-        counting,
+        call.key,
+        call.counting,
         core.clock(),
-        unique=unique,
+        unique=call.unique,
         webhook_url=url,
         webhook_secret=new_secret(core.random) if made else secret,
         secret_made=made,
-        notify=notify or "",
+        notify=call.notify or "",
         owner=owner_of(caller),
     )
 

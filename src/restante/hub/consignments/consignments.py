@@ -9,6 +9,7 @@ from itertools import islice
 
 import msgspec
 
+from restante.calls.batches import OpenBatch
 from restante.calls.consignments import BeginConsignment, ListConsignments
 from restante.errors import Unavailable
 from restante.hub.batches import batches
@@ -22,7 +23,6 @@ from restante.hub.engine.partitions import run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.model.access.access import EVERYTHING, Grant, may_see, owner_of, spaces_of
 from restante.model.batches.batch import BatchRow
-from restante.model.batches.batch_answers import Counting
 from restante.model.consignments.consignment import (
     ConsignmentRow,
     check_key,
@@ -68,15 +68,8 @@ def open_consignment(core: Core, call: BeginConsignment, caller: Grant) -> Consi
     wish = (BatchWish() if batch else None) if isinstance(batch, bool) else batch
     batch_row = None
     if wish is not None:
-        batch_row = batches.new_row(
-            core,
-            key=key,
-            unique=False,
-            counting=Counting.EXACT,
-            webhook=wish.webhook,
-            notify=wish.notify,
-            caller=caller,
-        )
+        opening = OpenBatch(key=key, webhook=wish.webhook, notify=wish.notify)
+        batch_row = batches.new_row(core, opening, caller)
     return core.commit(partial(_plan_open, core, key, batch_row, caller))
 
 

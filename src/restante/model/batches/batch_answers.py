@@ -23,7 +23,7 @@ class BatchState(Enum):
     COMPLETE = "complete"
 
 
-class Webhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whom to tell of the completion. Without a secret (`whsec_…`, base64 of 24 to 64 bytes) the hub makes one."""
 
     url: str

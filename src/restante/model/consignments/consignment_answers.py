@@ -20,7 +20,7 @@ class ConsignmentState(Enum):
     DISCARDED = "discarded"
 
 
-class BatchWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BatchWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The batch that a consignment opens: whom to tell when everything in it was collected."""
 
     webhook: Webhook | None = None

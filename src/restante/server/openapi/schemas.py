@@ -53,23 +53,11 @@ from restante.model.uuid_text import UuidText
 from restante.server.health.rates import RateHistory
 from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
+from restante.server.routes import batches, consignments, groups, jobs, messages, producers
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
-from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
-from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
-from restante.server.routes.groups import (
-    CheckpointBody,
-    DefineGroupBody,
-    HeartbeatBody,
-    JoinBody,
-    NextBody,
-    ResetBody,
-)
 from restante.server.routes.health import Health
-from restante.server.routes.jobs import ReportJobBody
 from restante.server.routes.live_clients import LiveClientPage
-from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.partitions import Place
-from restante.server.routes.producers import LinkBody, ResetSourceBody
 from restante.server.routes.sends import SendAnswer, SendsAnswer
 from restante.server.routes.tokens import Caller, TicketAnswer, TicketBody, TokenBody, TokenMade, TokenPage
 from restante.server.routes.upkeep import Done, SettingsInForce
@@ -314,13 +302,13 @@ _VALUES = (
     RecipientSummary,
     PartitionStatus,
     ProducerState,
-    PurgeBody,
+    messages.PURGE_BODY.shape,
     TicketBody,
     TicketAnswer,
-    LinkBody,
-    OpenBatchBody,
-    AddItemsBody,
-    ReapBody,
+    producers.LINK_BODY.shape,
+    batches.OPEN_BODY.shape,
+    batches.ADD_BODY.shape,
+    batches.REAP_BODY.shape,
     AcknowledgeBody,
     Answers,
     SendAnswer,
@@ -333,25 +321,25 @@ _VALUES = (
     PendingPage,
     ProgressPage,
     Reaped,
-    OpenConsignmentBody,
+    consignments.OPEN_BODY.shape,
     ConsignmentOpened,
     Staged,
-    CommitBody,
+    consignments.COMMIT_BODY.shape,
     ConsignmentDetails,
     ConsignmentPage,
-    DefineGroupBody,
+    groups.DEFINE_BODY.shape,
     GroupStatus,
     SourceStatus,
-    ResetSourceBody,
+    producers.ResetSourceBody,
     GroupPage,
-    JoinBody,
+    groups.JOIN_BODY.shape,
     Joined,
-    HeartbeatBody,
+    groups.HEARTBEAT_BODY.shape,
     HeartbeatAnswer,
-    NextBody,
-    CheckpointBody,
+    groups.NEXT_BODY.shape,
+    groups.CHECKPOINT_BODY.shape,
     Checkpointed,
-    ResetBody,
+    groups.ResetBody,
     ActionBody,
     ActionsBody,
     ActionStatus,
@@ -365,12 +353,12 @@ _VALUES = (
     JobStatus,
     JobRunPage,
     JobRun,
-    ReportJobBody,
+    jobs.REPORT_BODY.shape,
     Place,
     NodeMap,
     NodeDrain,
     RoundsInDoubt,
-    Removed,
+    messages.Removed,
     Done,
     Health,
     HealthAnswer,

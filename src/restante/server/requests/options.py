@@ -15,10 +15,13 @@ C = TypeVar("C", bound=Call[Any])
 
 def asked(exchange: Exchange, kind: type[C], **given: object) -> C:
     """The call that a request asks for; fields in `given` are not looked for in the query."""
-    for option in options(kind):
-        if option.field not in given:
-            given[option.field] = _value(exchange, option)
-    return kind(**given)
+    names = frozenset([option.name for option in options(kind) if option.field not in given])
+    return kind(**given, **options_asked(exchange, kind, names))
+
+
+def options_asked(exchange: Exchange, kind: type[Call[Any]], names: frozenset[str]) -> dict[str, object]:
+    """The options of a call with these names in the query, by their fields."""
+    return {option.field: _value(exchange, option) for option in options(kind) if option.name in names}
 
 
 def _value(exchange: Exchange, option: CallOption) -> object:

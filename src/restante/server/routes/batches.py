@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from restante.calls.batches import (
     AddItems,
@@ -20,15 +17,14 @@ from restante.calls.batches import (
     WaitForBatch,
 )
 from restante.calls.call import query_names
-from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.model.access.access import Role
-from restante.model.batches.batch_answers import BatchStatus, Counting, Webhook, is_complete
-from restante.model.uuid_text import UuidText
+from restante.model.batches.batch_answers import BatchStatus, is_complete
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.requests.publish_headers import check_batch_id
 from restante.server.route_table import Route
@@ -36,51 +32,34 @@ from restante.server.route_table import Route
 _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
-class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The definition of a batch. Nothing of it is needed."""
-
-    id: UuidText | None = None
-    """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""
-    request_id: UuidText | None = None
-    """A UUID in place of `id`, from which the hub makes the id: the same call again opens nothing more."""
-    key: Annotated[str, Meta(min_length=1, max_length=BATCH_KEY_CHARACTERS_MAX)] | None = None
-    """The caller's own name for it."""
-    unique: bool = False
-    """Refuse if another open batch has this key."""
-    counting: Counting = Counting.EXACT
-    webhook: Webhook | None = None
-    """Whom to call when it is complete."""
-    notify: Annotated[str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX)] | None = None
-    """The recipient who gets a message when it is complete."""
-
-
-class AddItemsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many items to add. The same `request_id` again adds nothing, and answers as before."""
-
-    count: Annotated[int, Meta(ge=1, le=BATCH_ITEMS_MAX)]
-    request_id: UuidText | None = None
-
-
-class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a reap; with `dry_run` it only says which batches would go."""
-
-    dry_run: bool = False
+OPEN_BODY = body_of(OpenBatch, "OpenBatchBody", "The definition of a batch. Nothing of it is needed.")
+ADD_BODY = body_of(
+    AddItems,
+    "AddItemsBody",
+    "How many items to add. The same `request_id` again adds nothing, and answers as before.",
+    given=("batch_id",),
+)
+REAP_BODY = body_of(ReapBatches, "ReapBody", "The body of a reap; with `dry_run` it only says which batches would go.")
 
 
 async def open_batch(desk: Desk, exchange: Exchange) -> None:
-    said = msgspec.structs.asdict(await read_request(desk, exchange, OpenBatchBody))
-    for field in ("id", "request_id"):
-        said[field] = None if said[field] is None else check_batch_id(said[field], field=field)
-    call = OpenBatch(batch_id=said.pop("id"), **said)
+    call = OPEN_BODY.call(exchange, await read_request(desk, exchange, OPEN_BODY.shape))
+    call = msgspec.structs.replace(
+        call, batch_id=_checked(call.batch_id, "id"), request_id=_checked(call.request_id, "request_id")
+    )
     # It may tell a secret.
     await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
 async def add_items(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, AddItemsBody)
-    request_id = None if sent.request_id is None else check_batch_id(sent.request_id, field="request_id")
-    call = AddItems(exchange.place["batch"], sent.count, request_id)
+    sent = await read_request(desk, exchange, ADD_BODY.shape)
+    call = ADD_BODY.call(exchange, sent, batch_id=exchange.place["batch"])
+    call = msgspec.structs.replace(call, request_id=_checked(call.request_id, "request_id"))
     await exchange.json(201, await desk.call(call, exchange.grant))
+
+
+def _checked(given: str | None, field: str) -> str | None:
+    return None if given is None else check_batch_id(given, field=field)
 
 
 async def seal(desk: Desk, exchange: Exchange) -> None:
@@ -132,8 +111,8 @@ async def delete(desk: Desk, exchange: Exchange) -> None:
 
 
 async def reap(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, ReapBody)
-    await exchange.json(200, await desk.call(ReapBatches(dry_run=sent.dry_run), exchange.grant))
+    call = REAP_BODY.call(exchange, await read_request(desk, exchange, REAP_BODY.shape))
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 _USING = frozenset({Role.PUBLISHER})

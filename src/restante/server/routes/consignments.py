@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Meta
 
 from restante.calls.call import query_names
 from restante.calls.consignments import (
@@ -19,14 +18,14 @@ from restante.calls.consignments import (
 )
 from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
-from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX, WRITER_NUMBER_MAX
+from restante.limits import WRITER_NUMBER_MAX
 from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
-from restante.model.consignments.consignment_answers import BatchWish, Winner
 from restante.server.connections.bodies import decoded, read_json, read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.requests.producer_numbers import refuse_numbers, whole_number
 from restante.server.requests.publish_headers import BATCH_HEADER, SOURCE_HEADER, refuse_header
@@ -37,27 +36,23 @@ _CONSIGNMENTS = "/v1/consignments"
 _CONSIGNMENT = "/v1/consignments/{consignment}"
 
 
-class OpenConsignmentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The key is the caller's own name for the consignment: a caller that opens the same key gets the same one."""
-
-    key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
-    batch: bool | BatchWish = False
-    """Whether its messages become the items of a batch, which the commit seals; and whom to tell when all of them are
-    done."""
-
-
-class CommitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The attempts that count, and how many messages each has staged, in the order in which they are to be numbered."""
-
-    writers: Annotated[list[Winner], Meta(max_length=CONSIGNMENT_ATTEMPTS_MAX)]
-
-
-_commit_decoder = json_decoder(CommitBody)
+OPEN_BODY = body_of(
+    BeginConsignment,
+    "OpenConsignmentBody",
+    "The key is the caller's own name for the consignment: a caller that opens the same key gets the same one.",
+)
+COMMIT_BODY = body_of(
+    CommitConsignment,
+    "CommitBody",
+    "The attempts that count, and how many messages each has staged, in the order in which they are to be numbered.",
+    given=("consignment_id",),
+)
+_commit_decoder = json_decoder(COMMIT_BODY.shape)
 
 
 async def open_consignment(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, OpenConsignmentBody)
-    opened = await desk.call(BeginConsignment(sent.key, sent.batch), exchange.grant)
+    call = OPEN_BODY.call(exchange, await read_request(desk, exchange, OPEN_BODY.shape))
+    opened = await desk.call(call, exchange.grant)
     # The status says whether it is new; what is as usual is not written. The answer may tell a secret.
     shown = msgspec.structs.replace(opened, created=True)
     await exchange.json(201 if opened.created else 200, shown, headers=_NO_STORE)
@@ -127,12 +122,13 @@ async def commit(desk: Desk, exchange: Exchange) -> None:
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel)
         sent = await read_apart(desk, len(body), _commit_sent, body)
-        receipt = await desk.link_of(exchange.grant).call(CommitConsignment(consignment, sent.writers))
+        call = COMMIT_BODY.call(exchange, sent, consignment_id=consignment)
+        receipt = await desk.link_of(exchange.grant).call(call)
     await exchange.json(200, receipt)
 
 
-def _commit_sent(body: bytes | bytearray | memoryview) -> CommitBody:
-    return decoded(body or b"{}", _commit_decoder, CommitBody)
+def _commit_sent(body: bytes | bytearray | memoryview) -> msgspec.Struct:
+    return decoded(body or b"{}", _commit_decoder, COMMIT_BODY.shape)
 
 
 async def discard(desk: Desk, exchange: Exchange) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
-from restante.calls.call import Count, Number, Seconds, query_names
+from restante.calls.call import Number, query_names
 from restante.calls.groups import (
     DefineGroup,
     DeleteGroup,
@@ -21,17 +19,15 @@ from restante.calls.groups import (
     ReadNext,
     ResetPosition,
     ResumeGroup,
-    Revision,
     SendHeartbeat,
     WriteCheckpoint,
 )
 from restante.decoders import converted
 from restante.errors import InvalidRequest
-from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GROUP_RUNNING_MAX, MEMBER_CHARACTERS_MAX
 from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
-from restante.model.groups.group import Gone, Start
-from restante.model.groups.group_answers import FewPages, NextAnswer, ReadAfter, Running
+from restante.model.groups.group import Start
+from restante.model.groups.group_answers import FewPages, NextAnswer
 from restante.server.connections.bodies import (
     SMALL_TABLE_BYTES,
     read_nothing,
@@ -43,6 +39,7 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
@@ -58,49 +55,34 @@ _MEMBER = "/v1/groups/{group}/members/{member}"
 _POSITION = "/v1/groups/{group}/positions/{partition}"
 
 
-class DefineGroupBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The definition of a group: these origins and kinds, all of them if left out; and where a new one begins."""
-
-    origins: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    start: Start = Start.BEGINNING
-    actions: Annotated[tuple[str, ...], Meta(max_length=GROUP_ACTIONS_MAX)] = ()
-    gone: Gone = Gone.REFUSE
-
-
-class JoinBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The member's name: the same after a restart, and nobody else's."""
-
-    member: Annotated[str, Meta(min_length=1, max_length=MEMBER_CHARACTERS_MAX)]
-
-
-class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The actions that the member works on now."""
-
-    running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] = ()
-    revision: Revision = 0
-
-
-class NextBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Up to where the member has read each partition that it asks for."""
-
-    after: Annotated[tuple[ReadAfter, ...], Meta(max_length=GROUP_PARTITIONS_AT_ONCE_MAX)]
-    limit: Count | None = None
-    wait: Seconds = 0
-    running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] | None = None
-    revision: Revision = 0
-
-
-class CheckpointBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All up to the position is done with."""
-
-    position: Number
-    generation: Number
-    release: bool | None = None
+DEFINE_BODY = body_of(
+    DefineGroup,
+    "DefineGroupBody",
+    "The definition of a group: these origins and kinds, all of them if left out; and where a new one begins.",
+    given=("group",),
+    query=("change",),
+)
+JOIN_BODY = body_of(
+    JoinGroup, "JoinBody", "The member's name: the same after a restart, and nobody else's.", given=("group",)
+)
+HEARTBEAT_BODY = body_of(
+    SendHeartbeat, "HeartbeatBody", "The actions that the member works on now.", given=("group", "member_id")
+)
+NEXT_BODY = body_of(
+    ReadNext,
+    "NextBody",
+    "Up to where the member has read each partition that it asks for.",
+    given=("group", "member_id", "few"),
+)
+CHECKPOINT_BODY = body_of(
+    WriteCheckpoint, "CheckpointBody", "All up to the position is done with.", given=("group", "partition")
+)
 
 
 class ResetBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to go on: a number, `beginning`, `end`, or a time."""
+
+    # Not of the call: no decoder tells a start and a time, which are both texts, and the route says what they may be.
 
     to: Number | str
 
@@ -120,16 +102,8 @@ def _member_of(exchange: Exchange) -> str:
 
 
 async def define(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, DefineGroupBody)
-    call = DefineGroup(
-        _group_of(exchange),
-        origins=sent.origins,
-        kinds=sent.kinds,
-        start=sent.start,
-        actions=sent.actions,
-        gone=sent.gone,
-        change=bool(exchange.flag("change")),
-    )
+    sent = await read_request(desk, exchange, DEFINE_BODY.shape)
+    call = DEFINE_BODY.call(exchange, sent, group=_group_of(exchange))
     await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
@@ -148,9 +122,9 @@ async def delete(desk: Desk, exchange: Exchange) -> None:
 
 
 async def join(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, JoinBody)
-    joined = await desk.call(JoinGroup(_group_of(exchange), sent.member), exchange.grant)
-    await exchange.json(201, joined, headers=_NO_STORE)
+    sent = await read_request(desk, exchange, JOIN_BODY.shape)
+    call = JOIN_BODY.call(exchange, sent, group=_group_of(exchange))
+    await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
 async def leave(desk: Desk, exchange: Exchange) -> None:
@@ -161,25 +135,17 @@ async def leave(desk: Desk, exchange: Exchange) -> None:
 
 async def heartbeat(desk: Desk, exchange: Exchange) -> None:
     """Renew a member's lease. A heartbeat takes no room: a busy hub must not end the leases of members that it keeps busy."""
-    sent = await read_request(desk, exchange, HeartbeatBody)
-    call = SendHeartbeat(_group_of(exchange), _member_of(exchange), sent.running, sent.revision)
+    sent = await read_request(desk, exchange, HEARTBEAT_BODY.shape)
+    call = HEARTBEAT_BODY.call(exchange, sent, group=_group_of(exchange), member_id=_member_of(exchange))
     await exchange.json(200, await desk.link_of(exchange.grant).call(call), headers=_NO_STORE)
 
 
 async def read_next(desk: Desk, exchange: Exchange) -> None:
     accept = exchange.header(b"accept")
     kind = media.negotiate(accept, _OFFERED)
-    sent = await read_request(desk, exchange, NextBody)
-    call = ReadNext(
-        _group_of(exchange),
-        _member_of(exchange),
-        sent.after,
-        limit=sent.limit,
-        wait=sent.wait,
-        few=kind == media.JSON or media.names(accept, media.JSON),
-        running=sent.running,
-        revision=sent.revision,
-    )
+    sent = await read_request(desk, exchange, NEXT_BODY.shape)
+    few = kind == media.JSON or media.names(accept, media.JSON)
+    call = NEXT_BODY.call(exchange, sent, group=_group_of(exchange), member_id=_member_of(exchange), few=few)
     answer = await _changes(desk, exchange, call)
     if call.few and not answer.pages:
         await exchange.json(200, FewPages(pages=answer.few, now=answer.now), headers=_NO_STORE)
@@ -204,9 +170,9 @@ async def _changes(desk: Desk, exchange: Exchange, call: ReadNext) -> NextAnswer
 
 
 async def checkpoint(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, CheckpointBody)
+    sent = await read_request(desk, exchange, CHECKPOINT_BODY.shape)
     partition = partition_number(exchange.place["partition"])
-    call = WriteCheckpoint(_group_of(exchange), partition, sent.position, sent.generation, release=sent.release)
+    call = CHECKPOINT_BODY.call(exchange, sent, group=_group_of(exchange), partition=partition)
     await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
@@ -256,7 +222,7 @@ _LOOKING = frozenset({Role.WORKER, Role.READER})
 _OPERATING: frozenset[Role] = frozenset({Role.OPERATOR})
 
 ROUTES = (
-    Route("PUT", _GROUP, define, _WORKING, frozenset({"change"})),
+    Route("PUT", _GROUP, define, _WORKING, DEFINE_BODY.query),
     Route("GET", _GROUPS, groups, _LOOKING, query_names(ListGroups)),
     Route("GET", _GROUP, show, _LOOKING),
     Route("DELETE", _GROUP, delete, _OPERATING),

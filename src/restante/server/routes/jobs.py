@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
-
 from restante.calls.call import query_names
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
 from restante.errors import InvalidRequest
-from restante.limits import JOB_SCHEDULE_CHARACTERS_MAX
 from restante.model.access.access import Role
-from restante.model.jobs.job_answers import JobReport, Time
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
 
@@ -24,13 +18,12 @@ _JOB = "/v1/jobs/{job}"
 _RUN_DIGITS_MAX = 18
 
 
-class ReportJobBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the job runs, and what became of a run. What is left out of `schedule` stays as it was."""
-
-    schedule: Annotated[str, Meta(max_length=JOB_SCHEDULE_CHARACTERS_MAX)] | None = None
-    next_at: Time | None = None
-    """When its next turn is; left out: it has none."""
-    run: JobReport | None = None
+REPORT_BODY = body_of(
+    ReportJob,
+    "ReportJobBody",
+    "When the job runs, and what became of a run. What is left out of `schedule` stays as it was.",
+    given=("job",),
+)
 
 
 async def jobs(desk: Desk, exchange: Exchange) -> None:
@@ -43,8 +36,8 @@ async def show(desk: Desk, exchange: Exchange) -> None:
 
 
 async def report(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, ReportJobBody)
-    call = ReportJob(job=exchange.place["job"], schedule=sent.schedule, next_at=sent.next_at, run=sent.run)
+    sent = await read_request(desk, exchange, REPORT_BODY.shape)
+    call = REPORT_BODY.call(exchange, sent, job=exchange.place["job"])
     await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from restante.calls.call import Call, query_names
 from restante.calls.mailboxes import FindMessage, ReadHistory
@@ -27,6 +26,7 @@ from restante.server.connections.bodies import (
 )
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.route_table import Handler, Route
 from restante.wire import media
@@ -44,14 +44,14 @@ class Removed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages: Annotated[int, Meta(ge=0, description="How many messages; with `dry_run`, how many it would be.")]
 
 
-class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The choice of a purge: what fits these filters, or `all`. With `dry_run` it is only counted, without filters too."""
-
-    origin: str | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
-    before: datetime | UnsetType = UNSET
-    all: bool = False
-    dry_run: bool = False
+# A filter that is null is a mistake of the caller's: without it the purge would take more.
+PURGE_BODY = body_of(
+    Purge,
+    "PurgeBody",
+    "The choice of a purge: what fits these filters, or `all`. With `dry_run` it is only counted, without filters too.",
+    given=("recipient",),
+    nullable=False,
+)
 
 
 async def history(desk: Desk, exchange: Exchange) -> None:
@@ -109,9 +109,9 @@ def _on_message(kind: Callable[[str, str], Call[None]]) -> Handler:
 
 
 async def purge(desk: Desk, exchange: Exchange) -> None:
-    sent = await read_request(desk, exchange, PurgeBody)
-    said = {name: value for name, value in msgspec.structs.asdict(sent).items() if value is not UNSET}
-    await exchange.json(200, Removed(await desk.call(Purge(exchange.place["recipient"], **said))))
+    sent = await read_request(desk, exchange, PURGE_BODY.shape)
+    call = PURGE_BODY.call(exchange, sent, recipient=exchange.place["recipient"])
+    await exchange.json(200, Removed(await desk.call(call)))
 
 
 async def erase(desk: Desk, exchange: Exchange) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from restante.calls.call import Number, query_names
 from restante.calls.producers import (
@@ -18,12 +15,13 @@ from restante.calls.producers import (
     ResetSource,
 )
 from restante.errors import InvalidRequest
-from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
+from restante.limits import PRODUCER_GROUP_MAX
 from restante.model.access.access import Role
 from restante.model.sources.source import NO_POSITION
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
+from restante.server.requests.call_bodies import body_of
 from restante.server.requests.options import asked
 from restante.server.requests.producer_numbers import whole_number
 from restante.server.route_table import Route
@@ -34,20 +32,18 @@ _PRODUCERS = "/v1/partitions/{partition}/producers"
 _SOURCE = "/v1/sources/{source}"
 
 
-class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a producer that links itself to a partition; the hub chooses what is left out."""
-
-    producer_group: Annotated[int, Meta(ge=0, le=PRODUCER_GROUP_MAX)] | None = None
-    """A new one if left out."""
-    owner_level: Annotated[int, Meta(ge=0, le=OWNER_LEVEL_MAX)] | None = None
-    """The owner level; that of the group if left out."""
-    last_published_sequence_number: Annotated[int, Meta(ge=0, le=PUBLISHED_SEQUENCE_MAX)] | None = None
+LINK_BODY = body_of(
+    OpenLink,
+    "LinkBody",
+    "The body of a producer that links itself to a partition; the hub chooses what is left out.",
+    given=("partition",),
+)
 
 
 async def open_link(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
-    sent = await read_request(desk, exchange, LinkBody)
-    call = OpenLink(partition, **msgspec.structs.asdict(sent))
+    sent = await read_request(desk, exchange, LINK_BODY.shape)
+    call = LINK_BODY.call(exchange, sent, partition=partition)
     await exchange.json(201, await desk.call(call, exchange.grant))
 
 
@@ -71,6 +67,7 @@ def _group(text: str) -> int:
 class ResetSourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The position beyond which records are stored when they come again; null: all of them."""
 
+    # Not of the call: null stands for the position that the call has as -1.
     position: Number | None
     partition: Number | None = None
     """The partition to reset; left out: all partitions that know the source."""

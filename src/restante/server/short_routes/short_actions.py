@@ -25,7 +25,7 @@ from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
 from restante.server.routes import actions
 from restante.server.routes.actions import carried_properties
-from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
+from restante.server.short_routes.short_route import GivenHeaders, ShortRoute
 from restante.wire.action_bodies import read_action, read_outcomes, read_reports, report_of
 
 _NAME = rb"([A-Za-z0-9_~-][A-Za-z0-9._~-]*)"
@@ -46,9 +46,6 @@ class ShortAction(ShortRoute[Receipt]):
     def place(self, url: bytes) -> tuple[str, ...] | None:
         found = _ACTION.fullmatch(url)
         return None if found is None else (found[1].decode(),)
-
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:
         own_id, trace = correlation_id_of(head.given.get(CORRELATION_ID)), head.given.get(b"traceparent")
@@ -93,9 +90,6 @@ class ShortReport(ShortRoute[OutcomesTaken]):
         found = _OUTCOMES.fullmatch(url)
         return None if found is None else (found[1].decode(), found[2].decode())
 
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
-
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[OutcomesTaken]) -> bool:  # noqa: ARG002
         group, partition = head.place
         return report_soon(self.desk.hub, report_of(group, int(partition), read_outcomes(body)), listener)
@@ -117,9 +111,6 @@ class ShortJointReport(ShortRoute[OutcomesReported]):
     def place(self, url: bytes) -> tuple[str, ...] | None:
         found = _JOINT_OUTCOMES.fullmatch(url)
         return None if found is None else (found[1].decode(),)
-
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[OutcomesReported]) -> bool:  # noqa: ARG002
         return report_all_soon(self.desk.hub, read_reports(head.place[0], body), listener)

@@ -14,7 +14,7 @@ from restante.model.mailboxes.answers import Dequeued
 from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
 from restante.server.routes import acknowledgements, mailboxes
-from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
+from restante.server.short_routes.short_route import GivenHeaders, ShortRoute
 
 _PATH = re.compile(rb"/v1/recipients/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)/bundles/([0-9A-Fa-f-]{36})")
 """Matches plain names. Names that are percent-encoded, or that a proxy might change, are left to the application."""
@@ -54,9 +54,6 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         return () if url == b"/v1/acknowledgements" else None
-
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Acknowledged]) -> bool:  # noqa: ARG002  # its body says all
         call = acknowledgements.single_call(body)

@@ -19,9 +19,7 @@ from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
     SPECIAL_HEADERS,
-    GivenHeaders,
     ShortRoute,
-    small_json_length,
 )
 from restante.wire.incoming.incoming_json import decode_json
 from restante.wire.incoming.plain_json import plain_letters, plain_messages
@@ -38,9 +36,6 @@ class ShortPublish(ShortRoute[Receipt]):
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         return () if url == b"/v1/messages" else None
-
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
         return self.publish(grant, body, listener)

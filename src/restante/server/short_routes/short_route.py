@@ -97,9 +97,15 @@ class ShortRoute(ABC, Generic[R]):
     def place(self, url: bytes) -> tuple[str, ...] | None:
         """The names in the path of a request; None if it is not plainly a path of this route."""
 
-    @abstractmethod
     def size(self, given: GivenHeaders) -> int | None:
-        """The length of a request's body; None unless the headers say that it is small and of the right type."""
+        """The length of a request's body; None unless the headers say that it is small and of the right type.
+
+        The body of most routes is JSON that the event loop may read.
+        """
+        text = given.get(b"content-length")
+        if given.get(b"content-type") != JSON_TYPE or text is None or not text.isdigit():
+            return None
+        return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
 
     @abstractmethod
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[R]) -> bool:
@@ -253,14 +259,6 @@ class ShortRoute(ABC, Generic[R]):
 
     def _is_plain(self, headers: Headers, given: GivenHeaders) -> bool:
         return len(given) == len(headers) and self.special.isdisjoint(given) and self._web.is_plain(given.get(b"host"))
-
-
-def small_json_length(given: GivenHeaders) -> int | None:
-    """The length of a JSON body, if the event loop may decode it; else None."""
-    text = given.get(b"content-length")
-    if given.get(b"content-type") != JSON_TYPE or text is None or not text.isdigit():
-        return None
-    return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
 
 
 class PendingAnswer(ShortAnswer, Listener[R]):

@@ -12,7 +12,7 @@ from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
 from restante.server.routes import sends
 from restante.server.routes.sends import SendsAnswer
-from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
+from restante.server.short_routes.short_route import ShortRoute
 
 
 class ShortSends(ShortRoute[SendOutcomes]):
@@ -24,9 +24,6 @@ class ShortSends(ShortRoute[SendOutcomes]):
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         return () if url == b"/v1/sends" else None
-
-    def size(self, given: GivenHeaders) -> int | None:
-        return small_json_length(given)
 
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[SendOutcomes]) -> bool:  # noqa: ARG002
         plain = sends.plain_sends(body)

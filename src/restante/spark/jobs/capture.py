@@ -18,13 +18,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
+from restante.backplanes.kafka_library import DEFAULT_BROKERS
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import CAPTURE_ROWS_PER_FILE_DEFAULT, CAPTURE_ROWS_PER_FILE_MAX
+from restante.spark.jobs.topic_options import Brokers, KafkaSettings, topic_source
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
 from restante.spark.source import topic_stream
-from restante.spark.source.topic_frames import TopicSource, topic_ranges
+from restante.spark.source.topic_frames import topic_ranges
 from restante.spark.tables.captured_files import Capture, RecordCapture
 from restante.spark.tables.folders import Folders, absolute
 
@@ -62,13 +63,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "time stamp. Then starting has no say. Needs restante[kafka]."
         ),
     ] = ""
-    brokers: Annotated[str, msgspec.Meta(description="Where Kafka's brokers are.")] = DEFAULT_BROKERS
-    kafka: Annotated[
-        list[str],
-        msgspec.Meta(
-            description="Settings of the Kafka client, each as name=value; env:NAME is taken from the environment."
-        ),
-    ] = []
+    brokers: Brokers = DEFAULT_BROKERS
+    kafka: KafkaSettings = []
 
 
 def run(work: Work, options: Options) -> Outcome:
@@ -106,7 +102,7 @@ def _changes(work: Work, options: Options) -> DataFrame:
 
 
 def _records(work: Work, options: Options) -> DataFrame:
-    source = TopicSource(topic=options.topic, brokers=options.brokers, kafka=option_pairs(tuple(options.kafka)))
+    source = topic_source(options)
     topic_ranges(source)  # an error of Kafka is told here as it is, and not from within a stream
     return work.spark.readStream.format(topic_stream.NAME).options(**topic_stream.stream_options(source)).load()
 

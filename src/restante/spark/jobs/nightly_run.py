@@ -17,9 +17,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
+from restante.backplanes.kafka_library import DEFAULT_BROKERS
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_KEY_CHARACTERS_MAX, NIGHT_ACTORS_MAX, NIGHT_GROUPS_MAX, NIGHT_READINGS_MAX
+from restante.spark.jobs.topic_options import Brokers, KafkaSettings, topic_source
 from restante.spark.jobs.work import Figure, Outcome, Work
 from restante.spark.nightly.nightly_readings import (
     AREAS,
@@ -39,7 +40,7 @@ from restante.spark.nightly.nightly_settlement import (
     SUMMARY as SUMMARY_PRODUCT,
 )
 from restante.spark.running.hub_frames import send
-from restante.spark.source.topic_frames import TopicSource, topic_frame
+from restante.spark.source.topic_frames import topic_frame
 
 NAME = "nightly-run"
 SUMMARY = "A sample: settle a night of generated meter readings and deliver it to every actor."
@@ -81,13 +82,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "energy_wh. Then none are made up: readings, actors, groups and prefix have no say. Needs restante[kafka]."
         ),
     ] = ""
-    brokers: Annotated[str, msgspec.Meta(description="Where Kafka's brokers are.")] = DEFAULT_BROKERS
-    kafka: Annotated[
-        list[str],
-        msgspec.Meta(
-            description="Settings of the Kafka client, each as name=value; env:NAME is taken from the environment."
-        ),
-    ] = []
+    brokers: Brokers = DEFAULT_BROKERS
+    kafka: KafkaSettings = []
 
 
 def run(work: Work, options: Options) -> Outcome:
@@ -148,11 +144,7 @@ def _night(options: Options) -> NightInput:
 
 def _given(work: Work, options: Options) -> DataFrame | None:
     """The readings of the topic, if one is named."""
-    if not options.topic:
-        return None
-    pairs = option_pairs(tuple(options.kafka))
-    source = TopicSource(topic=options.topic, brokers=options.brokers, kafka=pairs)
-    return transform_records(topic_frame(work.spark, source))
+    return transform_records(topic_frame(work.spark, topic_source(options))) if options.topic else None
 
 
 def _by_product(documents: DataFrame) -> DataFrame:
