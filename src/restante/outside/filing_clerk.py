@@ -64,16 +64,6 @@ class FilingClerk:
     def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:
         return self._bulk.laid_out(body, terms)
 
-    @property
-    def process_id(self) -> int | None:
-        """The id of the process that files, if there is one."""
-        return self._process.process_id
-
-    @property
-    def answers(self) -> int:
-        """The number of answers that this process has given."""
-        return self._process.answers
-
     def close(self) -> None:
         self._process.close()
         self._pages.close()

@@ -88,11 +88,6 @@ class LiveConnection:
         self._line = line
         self._frames: deque[bytes] = deque()
 
-    @property
-    def behind(self) -> int:
-        """How many frames wait to be written that are no messages."""
-        return len(self._frames)
-
     def has_room_for(self, frame: bytes) -> bool:
         """Whether a frame that is no message, and no answer, may wait too."""
         waiting = sum([len(own) for own in self._frames])
