@@ -43,9 +43,12 @@ PLAIN = {
     "group",
     "poison",
     "groups",
+    "list",
+    "pending",
+    "progress",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
-`open` and `consignment` give is awaited, or entered; the last six are iterated.)"""
+`open` and `consignment` give is awaited, or entered; the last nine are iterated.)"""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
