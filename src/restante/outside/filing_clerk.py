@@ -11,7 +11,7 @@ import msgspec
 from restante.decoders import packed_decoder
 from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.storage.changes import Buffer
-from restante.model.storage.joined import joined
+from restante.model.storage.joined_segments import joined
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.bulk_clerk import BulkClerk
 from restante.outside.clerk_process import ClerkAnswer, ClerkTask
