@@ -105,7 +105,6 @@ check: setup ## Check format, lint, types (of the TypeScript client too), import
 	$(BIN)/mypy $(wildcard $(PATHS))
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_sync.py --check
-	$(BIN)/python tools/generate_protocols.py --check
 	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
@@ -116,9 +115,8 @@ check: setup ## Check format, lint, types (of the TypeScript client too), import
 check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
 	$(BIN)/python -m tests.durations
 
-generate: setup ## Write the client for programs that wait, and the signatures of its protocols, from the one for asynchronous programs.
+generate: setup ## Write the client for programs that wait from the one for asynchronous programs.
 	$(BIN)/python tools/generate_sync.py
-	$(BIN)/python tools/generate_protocols.py
 
 format: setup ## Format the code and fix what the linter can fix.
 	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))

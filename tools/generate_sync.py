@@ -43,6 +43,7 @@ GENERATED: Mapping[str, str] = {
     "publishing/pipeline_async.py": "publishing/pipeline_sync.py",
     "sources/sources_async.py": "sources/sources_sync.py",
     "surface/asynchronous.py": "surface/sync.py",
+    "surface/pages_async.py": "surface/pages_sync.py",
     "surface/recipient_async.py": "surface/recipient_sync.py",
     "transport/http_async.py": "transport/http_sync.py",
 }

@@ -45,10 +45,10 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
-def open_store(place: str | os.PathLike[str], settings: Settings | None = None) -> Store:
+def open_store(place: str | os.PathLike[str]) -> Store:
     """The store of a data folder that is there already, or of a database, without a hub: for those who look after it."""
     if is_store_url(os.fspath(place)):
-        return open_database(os.fspath(place), settings)
+        return open_database(os.fspath(place))
     _require_folder(os.fspath(place))
     path = Path(os.fspath(place))
     if not (path / "restante.db").is_file():

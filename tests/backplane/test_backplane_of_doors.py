@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import restante
-from restante.backplanes.memory import MemoryBackplane
 from restante.calls.backplane import AwaitRecords, ListRefusedRecords, ReadBackplane
 from restante.client.surface.sync import Hub
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, Unavailable
 from restante.model.storage.partition import partition_of
 from restante.settings import BackplaneSettings, Settings
+from tests.backplane.memory_backplane import MemoryBackplane
 from tests.cluster.several import SeveralHub
 from tests.waiting import wait_until
 

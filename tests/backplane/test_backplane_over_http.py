@@ -11,12 +11,12 @@ import pytest
 import restante
 from restante import Message
 from restante.assembly import open_hub
-from restante.backplanes.memory import MemoryBackplane
 from restante.client.surface import sync
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidRequest, MessageConflict, RestanteError
 from restante.server.serve import ServedHub, start
 from restante.settings import BackplaneSettings, Settings
+from tests.backplane.memory_backplane import MemoryBackplane
 from tests.server.wire import Wire
 
 SETTINGS = Settings(partition_count=4, housekeeping_seconds=0, backplane=BackplaneSettings(stored_seconds=5))

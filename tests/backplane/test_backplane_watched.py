@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 import restante
 from restante.assembly import open_store
-from restante.backplanes.memory import MemoryBackplane
 from restante.calls.backplane import (
     DeleteRefusedRecord,
     ListRefusedRecords,
@@ -28,6 +27,7 @@ from restante.hub.backplane.status import forget_poison
 from restante.hub.doctor.doctor import examine
 from restante.server.serve import ServedHub, start
 from restante.settings import BackplaneSettings, Settings
+from tests.backplane.memory_backplane import MemoryBackplane
 
 SETTINGS = Settings(partition_count=4, housekeeping_seconds=0, backplane=BackplaneSettings(stored_seconds=5))
 

@@ -14,7 +14,6 @@ import pytest
 
 from restante import Message
 from restante.assembly import open_hub
-from restante.backplanes.memory import MemoryBackplane
 from restante.calls.batches import OpenBatch
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
@@ -27,6 +26,7 @@ from restante.model.publishing import intake
 from restante.model.publishing.letter import letter_of
 from restante.settings import BackplaneSettings, Settings
 from restante.stores.memory import MemoryStore
+from tests.backplane.memory_backplane import MemoryBackplane
 
 SETTINGS = Settings(partition_count=4, housekeeping_seconds=0, backplane=BackplaneSettings(stored_seconds=5))
 

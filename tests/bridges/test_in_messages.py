@@ -16,11 +16,11 @@ from restante.backplanes.kafka_library import kafka_settings, option_pairs
 from restante.bridges.bridge_file import read_bridge_file
 from restante.bridges.in_messages import RecordMapper
 from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
-from restante.bridges.topic_records import TopicRecords
 from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
 from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
+from tests.bridges.topic_columns import columns_of
 
 
 def record(offset: int, key: bytes | None = b"ada", value: bytes | None = b"{}", **more: object) -> RawRecord:
@@ -30,7 +30,7 @@ def record(offset: int, key: bytes | None = b"ada", value: bytes | None = b"{}",
 def stored(rule: InRule, records: Sequence[RawRecord], *, by_values: bool = False) -> list[Message]:
     """What a hub has of these records, in the order of their offsets."""
     mapper = RecordMapper(rule)
-    columns = TopicRecords.of_records(records)
+    columns = columns_of(records)
     sent = mapper._one_by_one(columns, {}).sent if by_values else mapper.mapped(columns).sent
     with restante.open(None, settings=Settings(partition_count=1), store=MemoryStore()) as hub:
         hub.send(sent, source="t/0")
@@ -40,7 +40,7 @@ def stored(rule: InRule, records: Sequence[RawRecord], *, by_values: bool = Fals
 def test_columns_and_values_store_the_same() -> None:
     records = [record(1, b"ada", b'{"n": 1}'), record(4, b"bob", b'{"n": 2}'), record(9, b"ada", b"[3]")]
     for rule in (InRule(topic="t"), InRule(topic="t", values=DataForm.TEXT, origin="o", kind="k")):
-        assert isinstance(RecordMapper(rule).mapped(TopicRecords.of_records(records)).sent, pa.Table)
+        assert isinstance(RecordMapper(rule).mapped(columns_of(records)).sent, pa.Table)
         both = [
             [(one.recipient, one.origin, one.kind, one.data, one.media_type, one.properties) for one in found]
             for found in (stored(rule, records), stored(rule, records, by_values=True))
@@ -86,7 +86,7 @@ def test_every_record_is_sent_is_a_misfit_or_is_a_tombstone(
         record(offset, key, value, headers=(("h", header),) if header else ())
         for offset, (key, value, header) in enumerate(rows)
     ]
-    mapped = RecordMapper(InRule(topic="t")).mapped(TopicRecords.of_records(records))
+    mapped = RecordMapper(InRule(topic="t")).mapped(columns_of(records))
     count = mapped.sent.num_rows if isinstance(mapped.sent, pa.Table) else len(mapped.sent)
     assert count == len(mapped.rows)
     assert count + len(mapped.misfits) + mapped.tombstones == len(records)
@@ -95,7 +95,7 @@ def test_every_record_is_sent_is_a_misfit_or_is_a_tombstone(
 
 def test_what_the_hub_refused_is_a_misfit_the_next_time() -> None:
     mapper = RecordMapper(InRule(topic="t"))
-    mapped = mapper.mapped(TopicRecords.of_records([record(1), record(2)]), {1: "too long"})
+    mapped = mapper.mapped(columns_of([record(1), record(2)]), {1: "too long"})
     assert (mapped.rows, mapped.misfits) == ([0], {1: "too long"})
     kept = mapper.poison(record(2), "too long", "t/0", with_data=False)
     assert (kept.recipient, kept.data, kept.source_position) == ("bridge-poison", b"", 2)
@@ -107,7 +107,7 @@ def test_events_that_are_no_events_are_misfits() -> None:
     good = json.dumps({"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": 1}).encode()
     records = [record(1, value=good, headers=structured), record(2, value=b"[]", headers=structured)]
     records.append(record(3, key=None, value=good, headers=structured))
-    mapped = RecordMapper(InRule(topic="t")).mapped(TopicRecords.of_records(records))
+    mapped = RecordMapper(InRule(topic="t")).mapped(columns_of(records))
     assert (mapped.rows, sorted(mapped.misfits)) == ([0], [1, 2])
 
 
@@ -199,7 +199,7 @@ HOSTILE_RECORDS = st.builds(
 def test_no_record_stops_a_bridge(records: list[RawRecord], rule: str) -> None:
     """Whatever it is, it becomes a message, or does not fit and is kept aside."""
     mapper = RecordMapper(InRule(topic="t", recipient=rule, tombstones=Tombstones.POISON))
-    mapped = mapper.mapped(TopicRecords.of_records(records))
+    mapped = mapper.mapped(columns_of(records))
     assert len(mapped.rows) + len(mapped.misfits) == len(records)
     for row, reason in mapped.misfits.items():
         assert mapper.poison(records[row], reason, "t/0").properties["kafka.offset"] == "0"
@@ -217,7 +217,7 @@ def test_headers_are_the_same_properties_as_columns_and_as_values(
     headers: list[tuple[tuple[str, bytes], ...]], rule: str
 ) -> None:
     records = [record(n, b"k%d" % n, b'{"to": "ada"}', headers=own) for n, own in enumerate(headers)]
-    mapper, columns = RecordMapper(InRule(topic="t", recipient=rule)), TopicRecords.of_records(records)
+    mapper, columns = RecordMapper(InRule(topic="t", recipient=rule)), columns_of(records)
     found, one_by_one = mapper._columns(columns), mapper._one_by_one(columns, {}).sent
     assert isinstance(one_by_one, list)
     if found is None:

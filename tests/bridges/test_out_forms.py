@@ -14,10 +14,10 @@ from restante.bridges.in_rules import InRule, RawRecord
 from restante.bridges.out_choices import OutForm
 from restante.bridges.out_compacted import compacted, erasures_of, without_erased
 from restante.bridges.out_forms import encoder
-from restante.bridges.topic_records import TopicRecords
 from restante.client.surface.surface import Hub
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
+from tests.bridges.topic_columns import columns_of
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_events_in_binary_mode_come_back_as_they_were(hub: Hub) -> None:
         RawRecord(row, key, value, 0, tuple((name, str(text).encode()) for name, text in headers or ()))
         for row, (key, value, headers) in enumerate(zip(written.keys, written.values, written.headers, strict=True))
     ]
-    back = RecordMapper(InRule(topic="t")).mapped(TopicRecords.of_records(records))
+    back = RecordMapper(InRule(topic="t")).mapped(columns_of(records))
     assert back.misfits == {}
     assert isinstance(back.sent, list)
     assert [(one.recipient, one.origin, one.kind) for one in back.sent] == [

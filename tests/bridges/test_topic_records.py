@@ -9,6 +9,7 @@ from confluent_kafka import Message
 from restante.bridges.in_messages import RecordMapper
 from restante.bridges.in_rules import InRule, RawRecord
 from restante.bridges.topic_records import TopicRecords, by_place
+from tests.bridges.topic_columns import columns_of
 
 
 def message(topic: str, partition: int, offset: int, *, key: bytes | None = b"ada", timed: bool = True) -> Message:
@@ -47,7 +48,7 @@ def test_columns_of_messages_have_what_the_messages_have() -> None:
 
 
 def records_of(*pairs: tuple[bytes | None, bytes | None]) -> TopicRecords:
-    return TopicRecords.of_records([RawRecord(row, key, value, row) for row, (key, value) in enumerate(pairs)])
+    return columns_of([RawRecord(row, key, value, row) for row, (key, value) in enumerate(pairs)])
 
 
 @pytest.mark.parametrize("path", ["json:a", "json:b.c"])

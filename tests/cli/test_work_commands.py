@@ -128,7 +128,7 @@ def test_a_worker_works_until_sigterm_and_leaves_in_order(shop: Path, hub_place:
 def poisoned(place: Place) -> Place:
     """A hub with three actions that could not be done."""
     with place.opened() as hub:
-        link = hub._link  # type: ignore[attr-defined]  # the surface has no raw calls
+        link = hub.link
         link.call(DefineGroup("shop", actions=("add_comment", "add_item")))
         wanted = [
             WantedAction(action="add_comment", concerns="item-7", data=b'{"text":"good"}', id="first"),
@@ -145,6 +145,7 @@ def poisoned(place: Place) -> Place:
                 outcomes = [
                     WorkOutcome(sequence_number=number, state=OutcomeState.POISONED, attempts=1, problem=problem)
                     for number in numbers
+                    if number is not None
                 ]
                 link.call(ReportOutcomes("shop", own.partition, own.generation, outcomes))
     return place

@@ -15,8 +15,8 @@ PATIENCE = 30.0
 
 def until_waiting(turns: WaitingLine, count: int) -> None:
     deadline = time.monotonic() + PATIENCE
-    while turns.waiting != count:
-        assert time.monotonic() < deadline, f"{turns.waiting} wait, not {count}"
+    while len(turns._waiting) != count:
+        assert time.monotonic() < deadline, f"{len(turns._waiting)} wait, not {count}"
 
 
 def test_turns_come_in_the_order_of_arrival() -> None:
@@ -53,7 +53,7 @@ def test_there_is_never_more_than_one_inside() -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert (inside, most, turns.waiting) == (0, 1, 0)
+    assert (inside, most, len(turns._waiting)) == (0, 1, 0)
 
 
 def test_an_error_inside_passes_the_turn_on() -> None:
@@ -61,7 +61,7 @@ def test_an_error_inside_passes_the_turn_on() -> None:
     with pytest.raises(ValueError, match="inside"), turns:
         raise ValueError("inside")
     with turns:
-        assert turns.waiting == 0
+        assert len(turns._waiting) == 0
 
 
 def test_an_interrupted_waiter_leaves_the_line_and_blocks_nobody() -> None:
@@ -92,10 +92,10 @@ def test_an_interrupted_waiter_leaves_the_line_and_blocks_nobody() -> None:
     with pytest.raises(KeyboardInterrupt), turns:
         served.append("interrupted")
     interrupter.join(PATIENCE)
-    assert turns.waiting == 1
+    assert len(turns._waiting) == 1
     release.set()
     holder.join(PATIENCE)
     following.join(PATIENCE)
     assert served == ["later"]
     with turns:
-        assert turns.waiting == 0
+        assert len(turns._waiting) == 0

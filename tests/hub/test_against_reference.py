@@ -6,12 +6,13 @@ followed by `expire`, which settles the rest at the same moment; see `_settle_th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 from uuid import UUID, uuid4
 
 import msgspec
@@ -26,7 +27,7 @@ from hypothesis.stateful import (
 )
 from hypothesis.strategies import SearchStrategy
 
-from restante.client.surface.surface import Hub
+from restante.client.surface.surface import Hub, Recipient
 from restante.model.columns import hashing
 from restante.model.columns.text_ids import is_uuid
 from restante.model.publishing.message import Message, State
@@ -54,6 +55,7 @@ from tests.reference.hub import ReferenceHub
 from tests.reference.intake import as_time
 from tests.reference.mailbox import BundleRecord, Letter
 from tests.reference.office import Office, ReferenceStore
+from tests.reference.recipient import ReferenceRecipient
 
 CAMPAIGNS = {"memory": by_profile(dev=1, ci=8), "sqlite": by_profile(dev=1, ci=4)}
 CAMPAIGNS_COLLIDING = by_profile(dev=1, ci=2)
@@ -200,7 +202,7 @@ class TwoHubs(RuleBasedStateMachine):
 
     def both(self, act: Callable[[Hub], object]) -> None:
         got = comparing.outcome(lambda: act(self.hub), is_given)
-        expected = comparing.outcome(lambda: act(self.reference), is_given)
+        expected = comparing.outcome(lambda: act(cast("Hub", self.reference)), is_given)
         assert got == expected, comparing.difference(got, expected)
 
     def _bundle_id_of_real(self) -> str:
@@ -429,7 +431,7 @@ class TwoHubs(RuleBasedStateMachine):
     def every_mailbox_looks_the_same(self) -> None:
         for name in RECIPIENTS:
             got = comparing.view_mailbox(self.hub, name, is_given)
-            expected = comparing.view_mailbox(self.reference, name, is_given)
+            expected = comparing.view_mailbox(cast("Hub", self.reference), name, is_given)
             assert got == expected, f"{name}: {comparing.difference(got, expected)}"
 
     @invariant()
@@ -442,6 +444,17 @@ class TwoHubs(RuleBasedStateMachine):
 
 def _peek_with(name: str, options: dict[str, Any], hub: Hub) -> object:
     return hub.recipient(name).peek(**options)
+
+
+@pytest.mark.parametrize(("reference", "real"), [(ReferenceHub, Hub), (ReferenceRecipient, Recipient)])
+def test_calls_of_the_reference_take_what_those_of_the_hub_take(reference: type, real: type) -> None:
+    for name, call in inspect.getmembers(reference, inspect.isfunction):
+        if not name.startswith("_") and name != "pipeline":  # that of the producer, which the reference hub is too
+            assert _parameters(call) == _parameters(getattr(real, name)), name
+
+
+def _parameters(call: Callable[..., object]) -> list[tuple[str, object, object]]:
+    return [(each.name, each.kind, each.default) for each in inspect.signature(call).parameters.values()]
 
 
 @pytest.mark.timeout(SHRINKING_SECONDS)

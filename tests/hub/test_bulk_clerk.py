@@ -28,9 +28,9 @@ from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.bulk_parcel import BulkParcel, Packing, packed, unpacked
 from restante.model.publishing.few_or_many import Many, UndecodedBody
 from restante.model.publishing.message import Message
-from restante.outside.bulk_clerk import BulkClerk
 from restante.outside.bulk_process import laid_out
 from restante.outside.filing_clerk import FilingClerk
+from restante.outside.helper_process import HelperProcess
 from restante.ports.clerk import BulkTerms
 from restante.settings import Settings
 from restante.wire.incoming.incoming_arrow import decode_arrow
@@ -77,8 +77,8 @@ def busy_hub(clerk: FilingClerk, folder: Path) -> Iterator[OpenHub]:
     hub.close()
 
 
-def bulk_of(clerk: FilingClerk) -> BulkClerk:
-    return clerk._bulk
+def process_of(clerk: FilingClerk) -> HelperProcess:
+    return clerk._bulk._process
 
 
 def table_of(first: int, recipients: int = 7, *, ids: bool = True, data: bytes = b"") -> pa.Table:
@@ -113,7 +113,7 @@ def begin(hub: OpenHub, clerk: FilingClerk) -> None:
 
     def is_there() -> bool:
         publish(hub, large(table_of(next(numbers), recipients=1)))
-        return bulk_of(clerk).answers > 0
+        return process_of(clerk).answers > 0
 
     wait_until(is_there, seconds=60)
 
@@ -174,10 +174,10 @@ def test_data_that_lies_in_the_body_is_not_sent_again() -> None:
 
 def test_what_the_process_lays_out_is_stored_as_the_hub_would(hub: OpenHub, clerk: FilingClerk) -> None:
     begin(hub, clerk)
-    before = bulk_of(clerk).answers
+    before = process_of(clerk).answers
     receipt = publish(hub, large(table_of(0)))
     assert (receipt.accepted, receipt.duplicates) == (ROWS, 0)
-    assert bulk_of(clerk).answers == before + 1
+    assert process_of(clerk).answers == before + 1
     hub.call(Publish.of(table_of(ROWS)))
     for recipient in range(7):
         found = waiting(hub, f"r{recipient}")
@@ -192,23 +192,23 @@ def test_what_the_process_lays_out_is_stored_as_the_hub_would(hub: OpenHub, cler
 
 def test_ids_are_made_for_those_that_have_none(hub: OpenHub, clerk: FilingClerk) -> None:
     begin(hub, clerk)
-    before = bulk_of(clerk).answers
+    before = process_of(clerk).answers
     body = large(table_of(0, recipients=3, ids=False))
     assert publish(hub, body).accepted == ROWS
     assert publish(hub, body).accepted == ROWS
-    assert bulk_of(clerk).answers == before + 2
+    assert process_of(clerk).answers == before + 2
     assert len({message.id for message in waiting(hub, "r1")}) == len(waiting(hub, "r1"))
 
 
 def test_duplicates_are_found_and_conflicts_refused(hub: OpenHub, clerk: FilingClerk) -> None:
     begin(hub, clerk)
-    before = bulk_of(clerk).answers
+    before = process_of(clerk).answers
     assert publish(hub, large(table_of(0))).accepted == ROWS
     again = publish(hub, large(pa.concat_tables([table_of(0), table_of(ROWS)])))
     assert (again.accepted, again.duplicates) == (ROWS, ROWS)
     with pytest.raises(MessageConflict):
         publish(hub, large(table_of(0, data=b"other")))
-    assert bulk_of(clerk).answers == before + 3
+    assert process_of(clerk).answers == before + 3
 
 
 def test_what_is_wrong_is_named_as_ever(hub: OpenHub, clerk: FilingClerk) -> None:
@@ -235,22 +235,22 @@ def test_an_origin_of_others_is_forbidden(hub: OpenHub, clerk: FilingClerk) -> N
 def test_a_process_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     with closing(FilingClerk(worth_calls=1)) as clerk, busy_hub(clerk, tmp_path / "data") as hub:
         begin(hub, clerk)
-        process = bulk_of(clerk).process_id
+        process = process_of(clerk).process_id
         assert process is not None
         os.kill(process, signal.SIGKILL)
-        before = bulk_of(clerk).answers
+        before = process_of(clerk).answers
         for first in (0, ROWS):
             receipt = publish(hub, large(table_of(first)))
             assert (receipt.accepted, receipt.duplicates) == (ROWS, 0)
-        assert bulk_of(clerk).answers == before
+        assert process_of(clerk).answers == before
 
 
 def test_a_hub_with_little_to_do_lays_out_by_itself(hub: OpenHub, clerk: FilingClerk) -> None:
     begin(hub, clerk)
     hub.core.memory(OtherCommits)._at = -math.inf
-    before = bulk_of(clerk).answers
+    before = process_of(clerk).answers
     assert publish(hub, large(table_of(0))).accepted == ROWS
-    assert bulk_of(clerk).answers == before
+    assert process_of(clerk).answers == before
 
 
 def test_many_commits_are_seen_and_a_pause_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

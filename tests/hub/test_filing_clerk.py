@@ -59,28 +59,28 @@ def found(hub: OpenHub) -> set[object]:
 
 def begin(clerk: FilingClerk) -> int:
     """Have the process answer; gives its number."""
-    before = clerk.answers
+    before = clerk._process.answers
 
     def is_there() -> bool:
         with pytest.raises(DataDamaged):
             clerk.joined([b"no segment"], [0], 0)
-        return clerk.answers > before
+        return clerk._process.answers > before
 
     wait_until(is_there, seconds=60)
-    assert clerk.process_id is not None
-    return clerk.process_id
+    assert clerk._process.process_id is not None
+    return clerk._process.process_id
 
 
 def test_tiny_runs_and_large_ones_are_filed_by_the_process(hub: OpenHub, clerk: FilingClerk) -> None:
     begin(clerk)
-    before = clerk.answers
+    before = clerk._process.answers
     send_few(hub, 0, 3 * FILING_HANDFUL)
     assert file_handfuls(hub.core) == 2
-    assert clerk.answers == before + 2
+    assert clerk._process.answers == before + 2
     for turn in range(3):
         send_many(hub, 1_000 * (turn + 1), 800)
     file_all(hub.core)
-    assert clerk.answers > before + 3
+    assert clerk._process.answers > before + 3
     assert [len(partition.runs) for partition in hub.core.partitions] == [1, 1]
     expected = {*range(3 * FILING_HANDFUL), *range(1_000, 1_800), *range(2_000, 2_800), *range(3_000, 3_800)}
     assert found(hub) == expected
@@ -92,7 +92,7 @@ def test_a_process_that_is_killed_is_missed_by_nobody(hub: OpenHub, clerk: Filin
     os.kill(process, signal.SIGKILL)
     send_many(hub, 1_000, 800)
     file_all(hub.core)
-    assert clerk.process_id is None
+    assert clerk._process.process_id is None
     assert [len(partition.runs) for partition in hub.core.partitions] == [1, 1]
     assert found(hub) == {*range(2 * FILING_HANDFUL), *range(1_000, 1_800)}
     clerk._process._not_before = 0
@@ -109,7 +109,7 @@ def test_the_process_ends_with_its_hub(hub: OpenHub, clerk: FilingClerk) -> None
     process = begin(clerk)
     hub.close()
     assert not Path(f"/proc/{process}").exists()
-    assert clerk.process_id is None
+    assert clerk._process.process_id is None
 
 
 def test_the_process_ends_when_nobody_can_ask_it_any_more() -> None:

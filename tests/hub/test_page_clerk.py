@@ -24,7 +24,7 @@ from restante.hub.door.hub import OpenHub
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.outside.filing_clerk import FilingClerk
-from restante.outside.page_clerk import PageClerk
+from restante.outside.helper_process import HelperProcess
 from restante.settings import Settings
 from tests.waiting import wait_until
 
@@ -64,8 +64,8 @@ def hub(clerk: FilingClerk, tmp_path: Path) -> Iterator[OpenHub]:
     hub.close()
 
 
-def pages_of(clerk: FilingClerk) -> PageClerk:
-    return clerk._pages
+def process_of(clerk: FilingClerk) -> HelperProcess:
+    return clerk._pages._process
 
 
 def send(hub: OpenHub, first: int, count: int = ROWS) -> None:
@@ -97,11 +97,11 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
 
 def begin(hub: OpenHub, clerk: FilingClerk) -> None:
     """Have the process answer."""
-    before = pages_of(clerk).answers
+    before = process_of(clerk).answers
 
     def is_there() -> bool:
         read(hub)
-        return pages_of(clerk).answers > before
+        return process_of(clerk).answers > before
 
     wait_until(is_there, seconds=60)
 
@@ -109,14 +109,14 @@ def begin(hub: OpenHub, clerk: FilingClerk) -> None:
 def read_alone(hub: OpenHub, limit: int = 100_000) -> pa.Table:
     """The same, by the hub itself."""
     assert isinstance(hub.core.clerk, FilingClerk)
-    pages = pages_of(hub.core.clerk)
-    closed, pages._process.closed = pages._process.closed, True
-    before = pages.answers
+    process = process_of(hub.core.clerk)
+    closed, process.closed = process.closed, True
+    before = process.answers
     try:
         return read(hub, limit)
     finally:
-        assert pages.answers == before
-        pages._process.closed = closed
+        assert process.answers == before
+        process.closed = closed
 
 
 @pytest.mark.parametrize("limit", [1_500, 9_000, 100_000])
@@ -126,9 +126,9 @@ def test_the_process_reads_what_the_hub_would(hub: OpenHub, clerk: FilingClerk, 
     send(hub, 2 * ROWS)
     send(hub, 3 * ROWS)
     begin(hub, clerk)
-    before = pages_of(clerk).answers
+    before = process_of(clerk).answers
     found = read(hub, limit)
-    assert pages_of(clerk).answers > before
+    assert process_of(clerk).answers > before
     alone = read_alone(hub, limit)
     assert found.schema == alone.schema
     assert rows_of(found) == rows_of(alone)
@@ -163,11 +163,11 @@ def test_a_process_that_is_killed_is_missed_by_nobody(tmp_path: Path) -> None:
     send(hub, 0)
     begin(hub, clerk)
     expected = rows_of(read(hub))
-    process = pages_of(clerk).process_id
+    process = process_of(clerk).process_id
     assert process is not None
     os.kill(process, signal.SIGKILL)
     assert rows_of(read(hub)) == expected
-    assert pages_of(clerk).process_id is None
+    assert process_of(clerk).process_id is None
     hub.close()
 
 
@@ -185,10 +185,10 @@ def test_damage_is_told_as_the_hub_tells_it(hub: OpenHub, clerk: FilingClerk, tm
 def test_while_nobody_commits_the_hub_reads_by_itself(hub: OpenHub, clerk: FilingClerk) -> None:
     send(hub, 0)
     begin(hub, clerk)
-    before = pages_of(clerk).answers
+    before = process_of(clerk).answers
     hub.core.bell.rung_at = -math.inf
     assert hub.call(ReadFeed(0)).table.num_rows == ROWS
-    assert pages_of(clerk).answers == before
+    assert process_of(clerk).answers == before
 
 
 def test_rows_outlive_the_process_and_the_hub(hub: OpenHub, clerk: FilingClerk) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.model.publishing.message import Message
-from restante.model.storage.joined import joined
+from restante.model.storage.joined_segments import joined
 from restante.model.storage.segment_frame import EncodedSegment
 from tests.model.strategies import unhurried
 from tests.model.test_handful import content, encoded_of, merged_handful

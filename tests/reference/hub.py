@@ -1,8 +1,8 @@
-"""`ReferenceHub`: the surface of `restante.client.surface.surface`, obeying the rules as written, one call at a time."""
+"""`ReferenceHub`: mailboxes with the surface of `restante.client.surface`, obeying the rules as written, one call at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
@@ -16,7 +16,6 @@ from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface import surface
 from restante.errors import Fault
 from restante.model.backplane.accept import AcceptName
-from restante.model.consignments.consignment_answers import BatchWish
 from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message
 
@@ -37,51 +36,12 @@ class ReferenceHub:
     # Publishing.
 
     @property
-    def producer(self) -> surface.Producer:
+    def producer(self) -> Self:
         return self
-
-    @property
-    def batches(self) -> surface.Batches:
-        raise errors.InvalidOperation("The reference keeps no batches: tests/batches has a model of them.")
-
-    @property
-    def sources(self) -> surface.Sources:
-        raise errors.InvalidOperation("The reference knows no sources: tests/sources has a model of them.")
-
-    @property
-    def jobs(self) -> surface.Jobs:
-        raise errors.InvalidOperation("The reference knows no jobs: tests/jobs tries them.")
-
-    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> surface.Consignment:
-        raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
-
-    def consignments(self, *, state: object = None, key: str | None = None) -> Iterator[surface.ConsignmentStatus]:
-        raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
-
-    def feed(self, *_: object, **__: object) -> surface.Feed:
-        raise errors.InvalidOperation("The reference has no feed: tests/feed has a model of it.")
-
-    def group(self, *_: object, **__: object) -> surface.Group:
-        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
-
-    def groups(self) -> Iterator[surface.GroupStatus]:
-        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
-
-    def act(self, *_: object, **__: object) -> surface.ActionStatus:
-        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
-
-    def act_all(self, *_: object, **__: object) -> tuple[surface.AcceptedAction, ...]:
-        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
-
-    def outcome(self, *_: object, **__: object) -> surface.ActionStatus:
-        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
-
-    def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
-        raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 
     def send(
         self,
-        messages: surface.Sendable = UNSET,
+        messages: object = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
@@ -112,7 +72,7 @@ class ReferenceHub:
             self.store.changed.notify_all()
             return receipt
 
-    def pipeline(self) -> surface.Pipeline:
+    def pipeline(self) -> Pipeline:
         return Pipeline(CallCarrier(self._call))
 
     def _call(self, call: Publish) -> surface.Receipt:

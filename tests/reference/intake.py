@@ -12,7 +12,6 @@ import msgspec
 import pyarrow as pa
 
 from restante import errors, limits
-from restante.client.surface.surface import Sendable
 from restante.errors import Fault
 from restante.model.publishing.message import Message
 
@@ -43,7 +42,7 @@ def canonical_uuid(text: str) -> str | None:
     return canonical if canonical == text.lower() else None
 
 
-def listed(messages: Sendable) -> list[Message]:
+def listed(messages: object) -> list[Message]:
     """The messages of a send, whatever it was given as."""
     if isinstance(messages, Message):
         return [messages]

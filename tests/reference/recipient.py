@@ -132,7 +132,7 @@ class ReferenceRecipient:
         max_messages: int | None = None,
         max_weight: int | None = None,
         idle: float | None = None,
-    ) -> Iterator[surface.Bundle]:
+    ) -> Iterator[ReferenceBundle]:
         idle_since = time.monotonic()
         while True:
             left = limits.WAIT_SECONDS_MAX if idle is None else max(0.0, idle_since + idle - time.monotonic())
@@ -311,9 +311,6 @@ class ReferenceRecipient:
                 for letter in found:
                     letter.settle(State.WITHDRAWN, self._now)
             return len(found)
-
-    def live(self, *_: object, **__: object) -> surface.Live:
-        raise errors.InvalidOperation("The reference is not followed: tests/client has a model of that.")
 
     def erase(self, *, dry_run: bool = False) -> int:
         with self._mailbox() as mailbox:

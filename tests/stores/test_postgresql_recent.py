@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from restante.model.storage.changes import Changes, EntryKey, Space
 from restante.model.storage.keys import after_prefix
-from restante.stores.postgresql import recent
-from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
+from restante.stores.postgresql import recent_rows
+from restante.stores.postgresql.recent_rows import ReadMark, RecentRow, RecentRows, prefix_of
 from tests.profiles import by_profile
 
 PREFIXES = [b"recipe-1", b"recipe-2"]
@@ -20,7 +20,7 @@ KEYS = [prefix + end for prefix in PREFIXES for end in (b"", b"a", b"b")]
 ENTRIES = [
     EntryKey(partition, space, key) for partition in (0, 1) for space in (Space.HEAD, Space.BUNDLE) for key in KEYS
 ]
-VALUES = st.none() | st.sampled_from([b"one", b"two", bytes(recent.VALUE_BYTES_MAX + 1)])
+VALUES = st.none() | st.sampled_from([b"one", b"two", bytes(recent_rows.VALUE_BYTES_MAX + 1)])
 CHANGES = st.dictionaries(st.sampled_from(ENTRIES), VALUES, min_size=1, max_size=4)
 
 
@@ -32,7 +32,7 @@ class RecentMachine(RuleBasedStateMachine):
         self.recent = RecentRows()
         self.server: dict[EntryKey, bytes] = {}
         self.reads: list[tuple[ReadMark, EntryKey, list[Any]]] = []
-        self.scans: list[tuple[ReadMark, recent.Prefix, list[Any]]] = []
+        self.scans: list[tuple[ReadMark, recent_rows.Prefix, list[Any]]] = []
         self.flying: Changes | None = None
         self.visible = False
 
@@ -117,7 +117,7 @@ class RecentMachine(RuleBasedStateMachine):
             if isinstance(rows, dict):
                 assert rows == self.under(prefix)
 
-    def under(self, prefix: recent.Prefix) -> dict[bytes, bytes]:
+    def under(self, prefix: recent_rows.Prefix) -> dict[bytes, bytes]:
         return {
             entry.key: value
             for entry, value in self.server.items()
@@ -140,7 +140,7 @@ TestRecentRows = RecentMachine.TestCase
 
 
 def test_what_is_known_is_also_true_when_little_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "GENERATION_BYTES_MAX", 900)
+    monkeypatch.setattr(recent_rows, "GENERATION_BYTES_MAX", 900)
     SmallMachine.TestCase.settings = RecentMachine.TestCase.settings
     SmallMachine.TestCase("runTest").runTest()
 

@@ -69,11 +69,11 @@ def test_a_store_goes_on_by_itself(store: SqliteStore) -> None:
         cut.snapshot()
     assert not cut.hold()
     prepared = store.cut(PATIENT._replace(prepared=0.05))
-    wait_until(lambda: prepared.closed, "it lapses")
+    wait_until(lambda: prepared._closed, "it lapses")
     kept = store.cut(PATIENT._replace(kept=0.05))
     assert kept.hold()
     assert kept.release() is not None
-    wait_until(lambda: kept.closed, "nobody fetches it")
+    wait_until(lambda: kept._closed, "nobody fetches it")
     store.snapshot().close()
 
 

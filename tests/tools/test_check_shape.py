@@ -44,7 +44,6 @@ def test_a_class_name_means_one_thing_but_for_twins(source: Path) -> None:
             ("b.py", "Row"),
             ("feed_sync.py", "Feed"),
             ("feed_async.py", "Feed"),
-            ("feed_surface.py", "Feed"),
         )
     ]
     assert check_shape.names_shared(paths) == ["Row: a.py, b.py"]

@@ -103,8 +103,8 @@ def test_a_client_reads_the_message_that_was_pushed(message: Message) -> None:
     frame = live.decode_hub_frame(live.message_frame(12, text))
     assert isinstance(frame, live.Pushed)
     assert frame.counter == 12
-    assert frame.message == shown
-    assert frame.message.state is State.WAITING
+    assert frame.given.message() == shown
+    assert frame.given.message().state is State.WAITING
     echo = live.decode_hub_frame(live.echo_frame(text).decode())
     assert isinstance(echo, live.Echo)
     assert echo.message == shown
@@ -114,7 +114,8 @@ def test_a_message_that_was_collected_says_when() -> None:
     table = table_of(ODD[0], state=State.COLLECTED)
     frame = live.decode_hub_frame(live.message_frame(1, message_texts(table)[0]))
     assert isinstance(frame, live.Pushed)
-    assert (frame.message.state, frame.message.collected_at) == (State.COLLECTED, table["collected_at"][0].as_py())
+    message = frame.given.message()
+    assert (message.state, message.collected_at) == (State.COLLECTED, table["collected_at"][0].as_py())
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ _OURS = {
 }
 """Settings that make bridges and backplanes exactly once, which are not to be set otherwise."""
 _FROM_ENVIRONMENT = "env:"
+_ANSWER_SECONDS = 15.0
 _log = logging.getLogger("restante.kafka")
 
 
@@ -69,11 +70,11 @@ def option_pairs(options: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def topic_partitions(client: Any, topic: str, seconds: float = 15) -> tuple[int, ...]:  # noqa: ANN401 - untyped library
+def topic_partitions(client: Any, topic: str) -> tuple[int, ...]:  # noqa: ANN401 - untyped library
     """The partitions of a topic; `Unavailable` if the brokers do not answer, `InvalidRequest` if there is no such topic."""
     library = kafka_library()
     try:
-        found = client.list_topics(topic, timeout=seconds).topics[topic]
+        found = client.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
     except library.KafkaException as error:
         raise unavailable(error) from error
     if found.error is not None:
@@ -81,7 +82,7 @@ def topic_partitions(client: Any, topic: str, seconds: float = 15) -> tuple[int,
     return tuple(sorted(found.partitions))
 
 
-def partition_reach(consumer: Any, place: Any, seconds: float = 15) -> tuple[int, int]:  # noqa: ANN401 - untyped library
+def partition_reach(consumer: Any, place: Any, seconds: float = _ANSWER_SECONDS) -> tuple[int, int]:  # noqa: ANN401 - untyped library
     """The first offset of a topic partition and the one after its last. A partition that has no leader yet is asked again."""
     library: Any = kafka_library()
     leaderless = library.KafkaError.LEADER_NOT_AVAILABLE, library.KafkaError.NOT_LEADER_FOR_PARTITION

@@ -47,17 +47,6 @@ class TopicRecords:
         )
 
     @classmethod
-    def of_records(cls, records: Sequence[RawRecord]) -> TopicRecords:
-        headers = [record.headers for record in records]
-        return cls(
-            offsets=np.array([record.offset for record in records], np.int64),
-            keys=pa.array([record.key for record in records], _BYTES),
-            values=pa.array([record.value for record in records], _BYTES),
-            timestamps_ms=np.array([record.timestamp_ms for record in records], np.int64),
-            headers=headers if any(headers) else None,
-        )
-
-    @classmethod
     def joined(cls, parts: Sequence[TopicRecords]) -> TopicRecords:
         """One after the other."""
         if len(parts) == 1:

@@ -74,10 +74,6 @@ class Child:
         self._keeping: asyncio.Task[None] | None = None
         self.ending = False
 
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
     async def start(self) -> None:
         """Return when it serves; raise what it says if it does not."""
         listener = self.order.listener

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from restante.console.pages import ROUTES, sign_in
 from restante.console.view.frame import problem_page
 from restante.console.view.markup import BASE, at
+from restante.console.web.asked_page import address_of, kept
 from restante.console.web.console_routes import ConsoleRouter, FoundRoute
 from restante.console.web.doors import ConsoleDoor, HubAsker
 from restante.console.web.exchanges import (
@@ -26,9 +27,8 @@ from restante.console.web.exchanges import (
     redirect,
     send_reply,
 )
-from restante.console.web.extras import KnownExtras
+from restante.console.web.known_extras import KnownExtras
 from restante.console.web.patience import Patience
-from restante.console.web.returns import address_of, kept
 from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
 from restante.console.web.streams import PageStreams
 from restante.console.web.visits import ConsoleVisitor, Visit

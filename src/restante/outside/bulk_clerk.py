@@ -54,14 +54,6 @@ class BulkClerk:
     def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:
         return self._process.asked(partial(self._exchanged, body=body, terms=terms))
 
-    @property
-    def process_id(self) -> int | None:
-        return self._process.process_id
-
-    @property
-    def answers(self) -> int:
-        return self._process.answers
-
     def close(self) -> None:
         self._process.close()
         memory, self._memory = self._memory, -1

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from restante.errors import RestanteError
-from restante.model.storage.joined import joined
+from restante.model.storage.joined_segments import joined
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.helper_frames import answer_all, write_frame
 

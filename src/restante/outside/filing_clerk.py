@@ -11,7 +11,7 @@ import msgspec
 from restante.decoders import packed_decoder
 from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.storage.changes import Buffer
-from restante.model.storage.joined import joined
+from restante.model.storage.joined_segments import joined
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.outside.bulk_clerk import BulkClerk
 from restante.outside.clerk_process import ClerkAnswer, ClerkTask
@@ -63,16 +63,6 @@ class FilingClerk:
 
     def laid_out(self, body: Buffer, terms: BulkTerms) -> BulkParcel | None:
         return self._bulk.laid_out(body, terms)
-
-    @property
-    def process_id(self) -> int | None:
-        """The id of the process that files, if there is one."""
-        return self._process.process_id
-
-    @property
-    def answers(self) -> int:
-        """The number of answers that this process has given."""
-        return self._process.answers
 
     def close(self) -> None:
         self._process.close()

@@ -38,14 +38,6 @@ class PageClerk:
     def published(self, page: PageQuestion) -> ReadPage | None:
         return self._process.asked(partial(_exchanged, question=_encoder.encode(page)), wait_seconds=_BUSY_SECONDS)
 
-    @property
-    def process_id(self) -> int | None:
-        return self._process.process_id
-
-    @property
-    def answers(self) -> int:
-        return self._process.answers
-
     def close(self) -> None:
         self._process.close()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.storage.changes import Buffer
-from restante.model.storage.joined import joined
+from restante.model.storage.joined_segments import joined
 from restante.model.storage.segment_frame import EncodedSegment
 
 
@@ -76,7 +76,7 @@ class Clerk(Protocol):
     """Used from any thread. What it cannot do, its caller does."""
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
-        """Small segments as one, or None, as `model.storage.joined` has it; `DataDamaged` if one is not as it was written."""
+        """Small segments as one, or None, as `model.storage.joined_segments` has it; `DataDamaged` if one is not as it was written."""
         ...
 
     @property

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from restante.client.live.live_surface import Live
+from restante.client.live.live_sync import Live
 from restante.client.surface.surface import Hub
 from restante.model.figures import counted
 from restante.model.publishing.message import Message

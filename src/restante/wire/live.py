@@ -93,10 +93,6 @@ class Pushed(_Frame, frozen=True, tag="message", gc=False):
     counter: int
     given: _Given = msgspec.field(name="message")
 
-    @property
-    def message(self) -> Message:
-        return self.given.message()
-
 
 class Echo(_Frame, frozen=True, tag="echo", gc=False):
     """A message that this recipient sent from another client."""

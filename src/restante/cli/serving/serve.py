@@ -165,7 +165,7 @@ def _serve_alone(data: Path, chosen: Settings, places: dict[KeyPath, str], *, in
 def _serve_several(
     data: Path, chosen: Settings, places: dict[KeyPath, str], shards: int, doors: int, *, insecure: bool
 ) -> None:
-    from restante.cli.serving.several import serve_several
+    from restante.cli.serving.hub_processes import serve_several
 
     def started(url: str) -> None:
         _say_hello(data, None, url, console=chosen.server.console)

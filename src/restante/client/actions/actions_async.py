@@ -7,21 +7,15 @@ from collections.abc import AsyncIterator
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.client.actions.action_view import concerns_of
 from restante.client.surface.arguments import text_of
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink
 from restante.limits import PAGE_MAX
 from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 
 
-async def list_poison(link: AsyncLink, group: str) -> AsyncIterator[PoisonedAction]:
+def list_poison(link: AsyncLink, group: str) -> AsyncIterator[PoisonedAction]:
     """List the poisoned actions by partition and number; pages are read as the caller goes on."""
-    after: str | None = None
-    while True:
-        page = await link.call(ListPoison(group, limit=PAGE_MAX, after=after))
-        for each in page.poison:
-            yield each
-        after = page.next
-        if after is None:
-            return
+    return every(link, ListPoison(group, limit=PAGE_MAX), lambda page: page.poison)
 
 
 async def repeat_poison(link: AsyncLink, group: str, action_id: object, concerns: object) -> ActionStatus:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.client.actions.action_view import concerns_of
 from restante.client.surface.arguments import text_of
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link
 from restante.limits import PAGE_MAX
 from restante.model.actions.action_answers import ActionStatus, PoisonedAction
@@ -15,13 +16,7 @@ from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 
 def list_poison(link: Link, group: str) -> Iterator[PoisonedAction]:
     """List the poisoned actions by partition and number; pages are read as the caller goes on."""
-    after: str | None = None
-    while True:
-        page = link.call(ListPoison(group, limit=PAGE_MAX, after=after))
-        yield from page.poison
-        after = page.next
-        if after is None:
-            return
+    return every(link, ListPoison(group, limit=PAGE_MAX), lambda page: page.poison)
 
 
 def repeat_poison(link: Link, group: str, action_id: object, concerns: object) -> ActionStatus:

@@ -29,6 +29,7 @@ from restante.client.batches.batch_view import BatchView
 from restante.client.concurrency.openings import AsyncOpening
 from restante.client.concurrency.waits_async import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink, where
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
@@ -107,7 +108,7 @@ class Batch(BatchView):
         """
         return await self._link.call(ReadBatch(self.id))
 
-    async def pending(self) -> AsyncIterator[str]:
+    def pending(self) -> AsyncIterator[str]:
         """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them.
 
         ```python
@@ -115,16 +116,9 @@ class Batch(BatchView):
             print(item_id)
         ```
         """
-        after: str | None = None
-        while True:
-            page = await self._link.call(ListPendingItems(self.id, limit=PAGE_MAX, after=after))
-            for each in page.items:
-                yield each
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListPendingItems(self.id, limit=PAGE_MAX), lambda page: page.items)
 
-    async def progress(self, *, waiting: bool = False) -> AsyncIterator[RecipientProgress]:
+    def progress(self, *, waiting: bool = False) -> AsyncIterator[RecipientProgress]:
         """How far each recipient of its messages is, page by page as you go on; or only those with something waiting.
 
         ```python
@@ -132,14 +126,7 @@ class Batch(BatchView):
             print(progress.recipient)
         ```
         """
-        after: str | None = None
-        while True:
-            page = await self._link.call(ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX, after=after))
-            for each in page.recipients:
-                yield each
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX), lambda page: page.recipients)
 
     async def completed(self, timeout: float | None = None) -> BatchStatus:  # noqa: ASYNC109 - has its own error
         """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`.
@@ -218,9 +205,7 @@ class Batches:
         """
         return Batch(self._link, batch_id)
 
-    async def list(
-        self, *, state: BatchState | str | None = None, key: str | None = None
-    ) -> AsyncIterator[BatchStatus]:
+    def list(self, *, state: BatchState | str | None = None, key: str | None = None) -> AsyncIterator[BatchStatus]:
         """The batches, the newest first, page by page as you go on.
 
         ```python
@@ -228,14 +213,9 @@ class Batches:
             print(status.key, status.pending)
         ```
         """
-        after: str | None = None
-        while True:
-            page = await self._link.call(ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after))
-            for each in page.batches:
-                yield each
-            after = page.next
-            if after is None:
-                return
+        return every(
+            self._link, ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX), lambda page: page.batches
+        )
 
     async def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
         """As `Batch.acknowledge`, for items of any batches.

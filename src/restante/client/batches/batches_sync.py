@@ -28,6 +28,7 @@ from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
 from restante.client.concurrency.waits_sync import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link, where
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
@@ -114,13 +115,7 @@ class Batch(BatchView):
             print(item_id)
         ```
         """
-        after: str | None = None
-        while True:
-            page = self._link.call(ListPendingItems(self.id, limit=PAGE_MAX, after=after))
-            yield from page.items
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListPendingItems(self.id, limit=PAGE_MAX), lambda page: page.items)
 
     def progress(self, *, waiting: bool = False) -> Iterator[RecipientProgress]:
         """How far each recipient of its messages is, page by page as you go on; or only those with something waiting.
@@ -130,13 +125,7 @@ class Batch(BatchView):
             print(progress.recipient)
         ```
         """
-        after: str | None = None
-        while True:
-            page = self._link.call(ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX, after=after))
-            yield from page.recipients
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX), lambda page: page.recipients)
 
     def completed(self, timeout: float | None = None) -> BatchStatus:
         """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`.
@@ -223,13 +212,9 @@ class Batches:
             print(status.key, status.pending)
         ```
         """
-        after: str | None = None
-        while True:
-            page = self._link.call(ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after))
-            yield from page.batches
-            after = page.next
-            if after is None:
-                return
+        return every(
+            self._link, ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX), lambda page: page.batches
+        )
 
     def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
         """As `Batch.acknowledge`, for items of any batches.

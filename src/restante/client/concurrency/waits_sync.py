@@ -48,11 +48,6 @@ class WaitingLine:
         """The thread whose turn it is. If it comes again, an interrupt has kept it from passing its turn on."""
         self._waiting: deque[threading.Lock] = deque()
 
-    @property
-    def waiting(self) -> int:
-        """How many stand in line."""
-        return len(self._waiting)
-
     def __enter__(self) -> None:
         ticket = threading.Lock()
         try:

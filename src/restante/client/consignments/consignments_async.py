@@ -20,6 +20,7 @@ from restante.client.concurrency.waits_async import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
@@ -169,17 +170,12 @@ async def _open(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> Consig
     return Consignment(link, opened, (await link.call(ReadConsignment(opened.id))).receipt)
 
 
-async def list_consignments(
+def list_consignments(
     link: AsyncLink, state: ConsignmentState | str | None, key: str | None
 ) -> AsyncIterator[ConsignmentStatus]:
     """The newest first, page by page as one goes on."""
-    after: str | None = None
-    while True:
-        page = await link.call(
-            ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX, after=after)
-        )
-        for each in page.consignments:
-            yield each
-        after = page.next
-        if after is None:
-            return
+    return every(
+        link,
+        ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX),
+        lambda page: page.consignments,
+    )

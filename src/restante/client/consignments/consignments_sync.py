@@ -20,6 +20,7 @@ from restante.client.concurrency.waits_sync import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
@@ -167,10 +168,8 @@ def _open(link: Link, key: str, *, batch: bool | BatchWish) -> Consignment:
 
 def list_consignments(link: Link, state: ConsignmentState | str | None, key: str | None) -> Iterator[ConsignmentStatus]:
     """The newest first, page by page as one goes on."""
-    after: str | None = None
-    while True:
-        page = link.call(ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX, after=after))
-        yield from page.consignments
-        after = page.next
-        if after is None:
-            return
+    return every(
+        link,
+        ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX),
+        lambda page: page.consignments,
+    )

@@ -24,6 +24,7 @@ from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
 from restante.client.groups.member_crew_async import MemberCrew, Outcome, carried_out
 from restante.client.surface.arguments import count_of
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
@@ -281,13 +282,6 @@ class Group:
         await self.close()
 
 
-async def list_groups(link: AsyncLink) -> AsyncIterator[GroupStatus]:
+def list_groups(link: AsyncLink) -> AsyncIterator[GroupStatus]:
     """List the groups by name; pages are read as the caller goes on."""
-    after: str | None = None
-    while True:
-        page = await link.call(ListGroups(limit=PAGE_MAX, after=after))
-        for each in page.groups:
-            yield each
-        after = page.next
-        if after is None:
-            return
+    return every(link, ListGroups(limit=PAGE_MAX), lambda page: page.groups)

@@ -25,6 +25,7 @@ from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
 from restante.client.groups.member_crew_sync import MemberCrew, Outcome, carried_out
 from restante.client.surface.arguments import count_of
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
@@ -284,10 +285,4 @@ class Group:
 
 def list_groups(link: Link) -> Iterator[GroupStatus]:
     """List the groups by name; pages are read as the caller goes on."""
-    after: str | None = None
-    while True:
-        page = link.call(ListGroups(limit=PAGE_MAX, after=after))
-        yield from page.groups
-        after = page.next
-        if after is None:
-            return
+    return every(link, ListGroups(limit=PAGE_MAX), lambda page: page.groups)

@@ -85,10 +85,6 @@ class Member:
         """Have a function called, in any thread, whenever there may be something to do."""
         self._listeners.append(listener)
 
-    @property
-    def stopping(self) -> bool:
-        return self._stopping
-
     def check(self) -> None:
         """Raise what keeps the member from going on."""
         if self._error is not None:

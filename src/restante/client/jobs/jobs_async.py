@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink, where
 from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
@@ -37,7 +38,7 @@ class Jobs:
         """
         return await self._link.call(ReportJob(job=job, schedule=schedule, next_at=next_at, run=run))
 
-    async def list(self) -> AsyncIterator[JobStatus]:
+    def list(self) -> AsyncIterator[JobStatus]:
         """All of them by name, page by page as you go on.
 
         ```python
@@ -45,14 +46,7 @@ class Jobs:
             print(status.job, status.last)
         ```
         """
-        after: str | None = None
-        while True:
-            page = await self._link.call(ListJobs(after=after))
-            for status in page.jobs:
-                yield status
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListJobs(), lambda page: page.jobs)
 
     async def get(self, job: str) -> JobStatus:
         """One job: when it runs, and its last run.
@@ -63,7 +57,7 @@ class Jobs:
         """
         return await self._link.call(ReadJob(job))
 
-    async def runs(self, job: str) -> AsyncIterator[JobRun]:
+    def runs(self, job: str) -> AsyncIterator[JobRun]:
         """The runs that are kept, the newest first, without their tables.
 
         ```python
@@ -71,14 +65,7 @@ class Jobs:
             print(run.began_at, run.state)
         ```
         """
-        after: int | None = None
-        while True:
-            page = await self._link.call(ListRuns(job=job, after=after))
-            for run in page.runs:
-                yield run
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListRuns(job=job), lambda page: page.runs)
 
     async def run(self, job: str, run: int) -> JobRun:
         """One run, with its table.

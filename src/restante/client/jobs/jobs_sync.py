@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link, where
 from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
@@ -46,13 +47,7 @@ class Jobs:
             print(status.job, status.last)
         ```
         """
-        after: str | None = None
-        while True:
-            page = self._link.call(ListJobs(after=after))
-            yield from page.jobs
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListJobs(), lambda page: page.jobs)
 
     def get(self, job: str) -> JobStatus:
         """One job: when it runs, and its last run.
@@ -71,13 +66,7 @@ class Jobs:
             print(run.began_at, run.state)
         ```
         """
-        after: int | None = None
-        while True:
-            page = self._link.call(ListRuns(job=job, after=after))
-            yield from page.runs
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListRuns(job=job), lambda page: page.runs)
 
     def run(self, job: str, run: int) -> JobRun:
         """One run, with its table.

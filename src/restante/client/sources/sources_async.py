@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink, where
 from restante.model.sources.source import NO_POSITION
 from restante.model.sources.source_answers import SourceStatus
@@ -28,7 +29,7 @@ class Sources:
         """
         return await self._link.call(ReadSource(source))
 
-    async def list(self) -> AsyncIterator[SourceStatus]:
+    def list(self) -> AsyncIterator[SourceStatus]:
         """All of them by name, page by page as you go on.
 
         ```python
@@ -36,14 +37,7 @@ class Sources:
             print(status.source, status.position)
         ```
         """
-        after: str | None = None
-        while True:
-            page = await self._link.call(ListSources(after=after))
-            for status in page.sources:
-                yield status
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListSources(), lambda page: page.sources)
 
     async def reset(self, source: str, position: int | None, *, partition: int | None = None) -> SourceStatus:
         """Set a source back to a position, in one partition or in all: what comes after it is stored when it is sent again.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from restante.calls.producers import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link, where
 from restante.model.sources.source import NO_POSITION
 from restante.model.sources.source_answers import SourceStatus
@@ -37,13 +38,7 @@ class Sources:
             print(status.source, status.position)
         ```
         """
-        after: str | None = None
-        while True:
-            page = self._link.call(ListSources(after=after))
-            yield from page.sources
-            after = page.next
-            if after is None:
-                return
+        return every(self._link, ListSources(), lambda page: page.sources)
 
     def reset(self, source: str, position: int | None, *, partition: int | None = None) -> SourceStatus:
         """Set a source back to a position, in one partition or in all: what comes after it is stored when it is sent again.

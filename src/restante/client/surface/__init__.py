@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     """Import a type when it is asked for: a command that sends one message starts without Arrow."""
     if name[:1].isupper():
-        protocols = import_module("restante.client.surface.surface")
-        if name in protocols.__all__:
-            return getattr(protocols, name)
+        types = import_module("restante.client.surface.surface")
+        if name in types.__all__:
+            return getattr(types, name)
     raise AttributeError(f"module 'restante.client.surface' has no attribute {name!r}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from restante.console.view.frame import bare_page
 from restante.console.view.markup import BASE, Child, Markup, at, tag
+from restante.console.web.asked_page import address_of
 from restante.console.web.doors import HubAsker
 from restante.console.web.exchanges import ConsoleReply, redirect
-from restante.console.web.returns import address_of
 from restante.console.web.visits import ConsoleVisitor
 from restante.errors import RestanteError
 from restante.wire.problems import status_of

@@ -59,11 +59,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def relative(moment: datetime | None, now: datetime | None = None, *, missing: str = "–") -> Markup:
+def relative(moment: datetime | None, *, missing: str = "–") -> Markup:
     """`3 min ago`, with the exact time on hover and for programs; the script keeps it true."""
     if moment is None:
         return tag("span", missing, class_="none")
-    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    seconds = (datetime.now(UTC) - moment).total_seconds()
     said = f"{span(seconds)} ago" if seconds >= 0 else f"in {span(seconds)}"
     exact = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
     return tag("time", said, datetime=moment.astimezone(UTC).isoformat(), title=exact)

@@ -43,10 +43,6 @@ class ConsoleRouter:
                 return FoundRoute(route, place)
         return None
 
-    def knows(self, segments: tuple[str, ...]) -> bool:
-        """Whether something is there, by another method."""
-        return any(_matched(pattern, segments) is not None for _, pattern in self._split)
-
 
 def _split(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")) if path else ()

@@ -22,7 +22,7 @@ from restante.limits import BLOCK_BYTES, COMMIT_FEW_BYTES_MAX
 from restante.model.feed.span_rows import Mask, Rows, Span, SpanRows, first_damaged, gathered_rows
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey
-from restante.model.storage.gathered import Gathered
+from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.merge import DrawerStretch
 from restante.model.storage.piece import SegmentPiece

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from time import monotonic
 
 from restante import limits
@@ -24,16 +24,16 @@ _THREADS = {
 """The tasks in the background that each component needs."""
 
 
-def measure_hub(core: Core, clock: Callable[[], float] = monotonic) -> None:
+def measure_hub(core: Core) -> None:
     """Register what can be measured without knowing who serves the hub."""
     sources = core.memory(HealthSources)
     sources.register("store", lambda: _store(core))
-    sources.register("store", _commit_times(core, clock))
+    sources.register("store", _commit_times(core))
     sources.register("committer", lambda: _committer(core))
-    sources.register("committer", _commit_failures(core, clock))
+    sources.register("committer", _commit_failures(core))
     sources.register("filing", lambda: _unfiled(core))
-    sources.register("origins", _origin_failures(core, clock))
-    sources.register("webhooks", _notice_failures(core, clock))
+    sources.register("origins", _origin_failures(core))
+    sources.register("webhooks", _notice_failures(core))
     for component in _THREADS:
         sources.register(component, _threads(core, component))
 
@@ -50,12 +50,12 @@ def _store(core: Core) -> Iterator[Reading]:
     yield flag("no_room", "The last commit found no room. Make room for the data folder." if full else None)
 
 
-def _commit_times(core: Core, clock: Callable[[], float]) -> Measure:
+def _commit_times(core: Core) -> Measure:
     window = RateWindow()
 
     def measure() -> Iterator[Reading]:
         totals = core.committer.totals
-        commits, seconds = window.added(clock(), (totals.commits, totals.seconds))
+        commits, seconds = window.added(monotonic(), (totals.commits, totals.seconds))
         took = mean(seconds * 1_000, commits)
         if took is not None:
             yield Reading(name="store_commit", value=took, unit="ms")
@@ -68,12 +68,12 @@ def _committer(core: Core) -> Iterator[Reading]:
     yield flag("dead_threads", dead)
 
 
-def _commit_failures(core: Core, clock: Callable[[], float]) -> Measure:
+def _commit_failures(core: Core) -> Measure:
     window = RateWindow()
 
     def measure() -> Iterator[Reading]:
         totals = core.committer.totals
-        _, failed = window.added(clock(), (totals.commits, totals.failures))
+        _, failed = window.added(monotonic(), (totals.commits, totals.failures))
         yield _failures(failed)
 
     return measure
@@ -89,25 +89,25 @@ def _unfiled(core: Core) -> Iterator[Reading]:
     yield Reading(name="unfiled_runs", value=most.unfiled, unit="runs", reason=reason)
 
 
-def _origin_failures(core: Core, clock: Callable[[], float]) -> Measure:
+def _origin_failures(core: Core) -> Measure:
     window = RateWindow()
 
     def measure() -> Iterator[Reading]:
         origins = core.memory(Origins)
-        calls, failed = window.added(clock(), (origins.calls, origins.calls_failed))
+        calls, failed = window.added(monotonic(), (origins.calls, origins.calls_failed))
         if calls:
             yield _failures(failed)
 
     return measure
 
 
-def _notice_failures(core: Core, clock: Callable[[], float]) -> Measure:
+def _notice_failures(core: Core) -> Measure:
     window = RateWindow()
 
     def measure() -> Iterator[Reading]:
         memory = core.memory(BatchMemory)
         delivered, failed = sum(memory.notices_delivered.values()), sum(memory.notices_failed.values())
-        told, not_told = window.added(clock(), (delivered, failed))
+        told, not_told = window.added(monotonic(), (delivered, failed))
         if told or not_told:
             yield _failures(not_told)
 

@@ -17,7 +17,7 @@ from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import Words
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, id_column, time_column
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.gathered import Gathered, message_column
+from restante.model.storage.gathered_messages import Gathered, message_column
 from restante.model.storage.head import Numbers
 
 _ID = pa.binary(16)

@@ -18,7 +18,7 @@ from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.catalog import damaged_directory
-from restante.model.storage.gathered import Gathered
+from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.head import Numbers
 from restante.model.storage.merge import DrawerStretch, cabinets_of, united
 from restante.model.storage.piece import SegmentPiece

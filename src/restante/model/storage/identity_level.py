@@ -74,10 +74,6 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
     """How many upper bits of a fingerprint select its bucket."""
     parts: tuple[PartRow, ...]
 
-    @property
-    def entries(self) -> int:
-        return sum([part.entries for part in self.parts])
-
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = packed_decoder(LevelRow)

@@ -132,7 +132,7 @@ class PartitionWork:
 
     def oldest(self) -> WorkEntry | None:
         """The open action with the lowest number that this worker can try at all."""
-        open_ones = (entry for entry in self._order if entry.state is EntryState.OPEN)
+        open_ones = self.open_entries()
         return next((entry for entry in open_ones if entry.thing.state not in _STANDING), None)
 
     @property

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
-from restante.server.connections.corked import Corked
+from restante.server.connections.corked_transport import Corked
 from restante.server.connections.exchange import ClientGone
 from restante.server.connections.short_way import (
     AdmittedRequest,

@@ -30,7 +30,7 @@ from restante.errors import (
     PartlyStored,
     RestanteError,
 )
-from restante.hub.consignments.stageable import check_stageable
+from restante.hub.consignments.stageable_messages import check_stageable
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins, foreign
 from restante.model.mailboxes.answers import Receipt

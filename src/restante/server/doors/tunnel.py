@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from restante.errors import RestanteError
-from restante.server.connections.corked import bare
+from restante.server.connections.corked_transport import bare
 from restante.server.doors.upstream import Upstream
 from restante.wire.problems import problem_of
 

@@ -89,10 +89,6 @@ class HealthRounds:
         if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)
 
-    @property
-    def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
     def overdue(self) -> str | None:
         """Why there is no result that can be relied on, if there is none."""
         if self.last is None:

@@ -88,11 +88,6 @@ class LiveConnection:
         self._line = line
         self._frames: deque[bytes] = deque()
 
-    @property
-    def behind(self) -> int:
-        """How many frames other than messages wait to be written."""
-        return len(self._frames)
-
     def has_room_for(self, frame: bytes) -> bool:
         """Whether there is room for another frame that is neither a message nor an answer."""
         waiting = sum([len(own) for own in self._frames])

@@ -16,7 +16,7 @@ from typing import Any
 from restante.errors import InvalidRequest, NotAcceptable
 from restante.limits import LIVE_PING_SECONDS
 from restante.model.live.live_queue import Counted
-from restante.server.connections.corked import bare
+from restante.server.connections.corked_transport import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.desk import Desk
 from restante.server.live.live_rows import LiveRows

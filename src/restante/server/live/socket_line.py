@@ -10,7 +10,7 @@ from typing import Final
 
 from restante.limits import LIVE_SOCKET_BYTES
 from restante.model.live.live_queue import Counted
-from restante.server.connections.corked import bare
+from restante.server.connections.corked_transport import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.socket_protocol import Socket, text_head
 from restante.server.live.live_rows import LiveRows

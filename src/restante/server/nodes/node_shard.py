@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from restante.backplanes.lent import LentBackplane
+from restante.backplanes.lent_backplane import LentBackplane
 from restante.cluster.call_server import CallAnswers, CallConnections
 from restante.cluster.nodes.handshake import Purpose
 from restante.cluster.nodes.keeper import Look

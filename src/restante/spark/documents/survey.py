@@ -30,8 +30,6 @@ class Survey:
     frame: DataFrame
     shapes: dict[str, Shape]
     """The shape of all documents that have the same text as their type, by that text."""
-    documents: int
-    """How many of them could be read."""
     unreadable: int
     """How many messages have a JSON media type, and data that is not valid JSON."""
     is_complete: bool
@@ -77,7 +75,6 @@ def survey(frame: DataFrame) -> Survey:
     return Survey(
         frame=frame,
         shapes=shapes,
-        documents=sum(row["count"] for row in found),
         unreadable=sum(row["count"] for row in rows if row["type"] is None),
         is_complete=is_complete and len(kept) == len(found),
     )

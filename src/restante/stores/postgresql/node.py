@@ -18,11 +18,11 @@ from restante.stores.postgresql.commits import FencedCommits
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import LEASE_SECONDS, Lease
 from restante.stores.postgresql.leases import session_name
-from restante.stores.postgresql.moment import BEGIN_READING, PostgresqlMoment
 from restante.stores.postgresql.parts import PartsBeside
 from restante.stores.postgresql.schema import Session, make_tables
 from restante.stores.postgresql.sessions import ReadSessions, connect, connect_again, terms_of
 from restante.stores.postgresql.store import ShardStore
+from restante.stores.postgresql.store_moment import BEGIN_READING, PostgresqlMoment
 
 S = TypeVar("S", bound=ShardStore)
 

@@ -20,7 +20,7 @@ from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import Lease
 from restante.stores.postgresql.parts import PartsBeside, parts_of, size_of
 from restante.stores.postgresql.reads import StoreReads
-from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
+from restante.stores.postgresql.recent_rows import ReadMark, RecentRow, RecentRows, prefix_of
 from restante.stores.postgresql.sessions import ReadSessions
 
 

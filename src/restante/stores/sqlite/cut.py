@@ -35,11 +35,6 @@ class FolderCut:
         self._released = self._closed = False
         self._timer = self._in_time(lapses.prepared)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the cut was used, given up, or has lapsed."""
-        return self._closed
-
     def hold(self) -> bool:
         with self._lock:
             if self._closed or self._released or self._held_at is not None:

@@ -1,4 +1,4 @@
-"""A backplane in the memory of this process: the same promises as Kafka's, for tests and for programs that try it out."""
+"""A backplane in the memory of this process, with the same promises as Kafka's."""
 
 from __future__ import annotations
 
