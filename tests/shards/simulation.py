@@ -102,7 +102,7 @@ class InlineCommitter(Committer):
 class InlineThreads:
     """In place of the threads that load partitions side by side: there is one thread."""
 
-    def __init__(self, _: int) -> None: ...
+    def __init__(self, *_: object) -> None: ...
 
     def __enter__(self) -> Self:
         return self
