@@ -55,7 +55,7 @@ def messages(draw: st.DrawFn) -> Message:
         fields["media_type"] = draw(st.none() | json_media_types)
     elif content == "text":
         fields[draw(st.sampled_from(["data", "text"]))] = draw(texts)
-        fields["media_type"] = draw(media_types)
+        fields["media_type"] = draw(st.none() | media_types)
     elif content == "json bytes":
         fields["data"] = msgspec.json.encode(draw(json_values))
         fields["media_type"] = draw(json_media_types)

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from restante.model.columns.arrow import Column
@@ -53,7 +53,8 @@ def completed(message: Message, number: int, made_id: str | None) -> Message:
     """What the hub shows of a message that it was sent."""
     text = text_of(message)
     is_value = text is None and not isinstance(message.data, (bytes, msgspec.UnsetType))
-    media_type = message.media_type or ("application/json" if is_value else "application/octet-stream")
+    default = "application/json" if is_value else "application/octet-stream" if text is None else "text/plain"
+    media_type = message.media_type or default
     data: Any = msgspec.json.encode(message.data) if is_value else message.data if text is None else text.encode()
     size = len(data) if isinstance(data, bytes) else 0
     shown = msgspec.json.decode(data) if isinstance(data, bytes) and is_json(media_type) else data
@@ -75,6 +76,7 @@ def completed(message: Message, number: int, made_id: str | None) -> Message:
 
 @unhurried
 @given(st.lists(messages(), max_size=6))
+@example([Message(recipient="anna", data="x")])
 def test_what_was_sent_comes_back_completed(sent: list[Message]) -> None:
     shown = there_and_back(*sent)
     expected = [completed(message, row + 1, shown[row].id) for row, message in enumerate(sent)]
