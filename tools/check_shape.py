@@ -24,7 +24,7 @@ MODULE_LINES_MAX = 500
 FOLDER_MODULES_MAX = 20
 """The number of modules in one folder."""
 TWINS = ("sync", "async")
-"""How modules end whose classes have one name and mean one thing: one waits, one is asynchronous, one is the protocol."""
+"""How modules end whose classes have one name and mean one thing: one waits, one is asynchronous."""
 PER_JOB = "Options"
 """The name of the struct of its options in each job's module; the registry of jobs asks for it by this name."""
 

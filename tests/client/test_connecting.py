@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -236,6 +237,20 @@ def test_a_call_that_is_cancelled_as_its_answer_comes_is_cancelled(running: Serv
                     await asyncio.wait((asking,))
                     assert asking.cancelled()
             assert (await connected.recipient("ada").explain()).reason is Reason.RECIPIENT_UNKNOWN
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_as_it_fails_is_cancelled() -> None:
+    async def main() -> None:
+        async with restante.aio.connect(f"http://127.0.0.1:{closed_port()}") as connected:
+            for _ in range(10):
+                asking = asyncio.create_task(connected.recipient("ada").explain())
+                await asyncio.sleep(0)
+                time.sleep(0.02)  # noqa: ASYNC251 - the event loop stands still meanwhile, and the failure comes
+                assert asking.cancel()
+                await asyncio.wait((asking,))
+                assert asking.cancelled()
 
     asyncio.run(main())
 

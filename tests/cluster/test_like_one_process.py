@@ -234,3 +234,10 @@ def test_frames_of_one_connection_are_stored_in_the_order_sent_whatever_they_are
     assert [answer for answer in answers if "problem" in answer] == []
     stored = wire.get(f"/v1/recipients/{name}/messages").json()["messages"]
     assert [own["data"] for own in stored] == list(range(60))
+
+
+def test_a_number_that_no_hub_can_have_is_refused(wire: Wire) -> None:
+    wire("PUT", "/v1/groups/numbered", {})
+    asked = {"after": [], "limit": 10**23}
+    refused = wire("POST", f"/v1/groups/numbered/members/{NOBODY}1/next", asked)
+    assert (refused.status, refused.problem["code"]) == (400, "invalid_request")

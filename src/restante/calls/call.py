@@ -13,8 +13,9 @@ Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
 # What a request may say. The hub refuses the rest, and the description of the routes tells it.
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Number = Annotated[int, msgspec.Meta(ge=0)]
+_INTEGER_MAX = 2**63 - 1
+Count = Annotated[int, msgspec.Meta(ge=1, le=_INTEGER_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=_INTEGER_MAX)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 

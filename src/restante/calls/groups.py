@@ -22,7 +22,6 @@ from restante.model.groups.group_answers import (
     Running,
 )
 
-Revision = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Work = Annotated[Sequence[Running], Meta(max_length=GROUP_RUNNING_MAX)]
 
 
@@ -79,7 +78,7 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
     member_id: str
     running: Work = ()
     """The actions that it works on."""
-    revision: Revision = 0
+    revision: Number = 0
     """The number of what a member says of its work: the higher one is newer, whatever arrives first. 0: it does not number."""
 
 
@@ -95,7 +94,7 @@ class ReadNext(Call[NextAnswer], frozen=True):
     """Whether a few actions may come as values."""
     running: Work | None = None
     """The actions that the member works on, if it says so: like that of a heartbeat."""
-    revision: Revision = 0
+    revision: Number = 0
     """As in a heartbeat. A member that numbers names an action that workers died of before it begins it."""
 
 

@@ -74,15 +74,15 @@ class AsyncHttpCarrier:
             builder = self._client().request(request.method, address.url + request.target)
             with self._contact.watched():
                 response = await filled(builder, request, address).build().send()
-            reply = response_of(response, await response.bytes())
-            if _cancellations() > cancelled:
-                # pyreqwest swallows a cancellation that comes at the same moment as the answer.
-                raise asyncio.CancelledError
-            return reply
+            reply: Reply = response_of(response, await response.bytes())
         except PyreqwestError as error:
-            return failure_of(error, request)
+            reply = failure_of(error, request)
         except IndexError as error:
             raise closed() from error
+        if _cancellations() > cancelled:
+            # pyreqwest swallows a cancellation that comes at the same moment as the answer, or as a failure.
+            raise asyncio.CancelledError
+        return reply
 
     def _client(self) -> Client:
         if not self._terms.places.several:
