@@ -12,7 +12,10 @@ from restante.calls.groups import DefineGroup
 from restante.calls.removal import Purge
 from restante.decoders import json_decoder
 from restante.server.connections.exchange import Exchange
+from restante.server.openapi.parts import QueryText
+from restante.server.openapi.places import query
 from restante.server.requests.call_bodies import CallBody, body_of
+from restante.server.requests.options import asked
 from restante.server.routes import batches, consignments, groups, jobs, messages, producers
 
 MODULES = (batches, consignments, groups, jobs, messages, producers)
@@ -25,7 +28,7 @@ def asking(query: str = "") -> Exchange:
     return Exchange({"path": "/", "headers": [], "query_string": query.encode()}, no_body, no_body)
 
 
-def made(body: CallBody[Any], text: bytes, query: str = "", **given: object) -> object:
+def made(body: CallBody[Any], text: bytes, query: str = "", /, **given: object) -> object:
     return body.call(asking(query), json_decoder(body.shape).decode(text), **given)
 
 
@@ -58,6 +61,16 @@ def test_what_may_not_be_null_may_be_left_out() -> None:
     assert made(body, b'{"kind": "a"}', recipient="ada") == Purge("ada", kind="a")
     with pytest.raises(msgspec.ValidationError, match="Expected `str`, got `null`"):
         made(body, b'{"kind": null}', recipient="ada")
+
+
+def test_a_field_may_have_the_name_of_a_parameter() -> None:
+    awkward: Any = msgspec.defstruct("Awkward", [("kind", str), ("sent", str, ""), ("exchange", str, "")])
+    given = {"kind": "a", "sent": "b"}
+    assert asked(asking("exchange=c"), awkward, **given) == awkward("a", "b", "c")
+    body = body_of(awkward, "Trying", "A try.", given=tuple(given))
+    assert body.call(asking(), body.shape(exchange="c"), **given) == awkward("a", "b", "c")
+    told = QueryText(text="Any.", example="a")
+    assert [one.name for one in query(awkward, kind=told, sent=told, exchange=told)] == ["kind", "sent", "exchange"]
 
 
 def test_only_fields_of_the_call_can_be_elsewhere() -> None:

@@ -89,5 +89,5 @@ def at(*segments: str, **query: str | int | None) -> str:
     return f"{BASE}{path}{'?' + urlencode(given) if given else ''}"
 
 
-def link(label: Child, *segments: str, **query: str | int | None) -> Markup:
+def link(label: Child, /, *segments: str, **query: str | int | None) -> Markup:
     return tag("a", label, href=at(*segments, **query))

@@ -170,12 +170,12 @@ class HubAsker:
     def where(self) -> str:
         return self._door.where
 
-    async def get(self, kind: type[T], *segments: str, **query: object) -> T:
+    async def get(self, kind: type[T], /, *segments: str, **query: object) -> T:
         """The answer of a route, as a value of this type."""
         answer = await self._asked("GET", _target(segments, query))
         return json_decoder(kind).decode(answer.body)
 
-    async def maybe(self, kind: type[T], *segments: str, **query: object) -> T | None:
+    async def maybe(self, kind: type[T], /, *segments: str, **query: object) -> T | None:
         """The answer of the hub; None where the visitor may not look, or the hub has no such route."""
         try:
             return await self.get(kind, *segments, **query)
@@ -184,7 +184,7 @@ class HubAsker:
                 return None
             raise
 
-    async def do(self, method: str, *segments: str, body: object = None, **query: object) -> Any:  # noqa: ANN401 - JSON
+    async def do(self, method: str, /, *segments: str, body: object = None, **query: object) -> Any:  # noqa: ANN401 - JSON
         """Change something; gives the JSON of the answer, if there is any."""
         sent = b"" if body is None else msgspec.json.encode(body)
         answer = await self._asked(method, _target(segments, query), sent)

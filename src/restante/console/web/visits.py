@@ -111,7 +111,7 @@ class Visit:
         self.parts[name] = Markup(inner)
         return tag("div", Markup(inner), id=f"part-{name}", data_part=name)
 
-    async def patiently(self, kind: type[T], *segments: str, **query: object) -> Remembered[T] | None:
+    async def patiently(self, kind: type[T], /, *segments: str, **query: object) -> Remembered[T] | None:
         """The answer of a route that may take long: what was known before, if it takes too long; None if nothing was."""
         key = (self.visitor.sight, kind, segments, tuple(sorted(query.items(), key=str)))
         return await self.patience.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)

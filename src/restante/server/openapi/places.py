@@ -29,7 +29,7 @@ NUMBER_MAX = 2**63 - 1
 """The largest whole number that is read from a query."""
 
 
-def query(kind: type[Call[Any]], **told: QueryText | tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+def query(kind: type[Call[Any]], /, **told: QueryText | tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """The parameters in the query of a request for this call, in the order of the fields; `told` by their names there.
 
     A field that travels in another way has parameters of its own. Required fields are left out unless they are told.

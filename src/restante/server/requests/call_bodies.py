@@ -32,7 +32,7 @@ class CallBody(Generic[C]):
     query: frozenset[str]
     """The names that the query may hold beside the body."""
 
-    def call(self, exchange: Exchange, sent: msgspec.Struct, **given: object) -> C:
+    def call(self, exchange: Exchange, sent: msgspec.Struct, /, **given: object) -> C:
         """The call of a decoded body; its other fields are `given`, or read from the query."""
         said = {field: getattr(sent, name) for field, name in self.fields}
         said = {field: value for field, value in said.items() if value is not UNSET}

@@ -13,7 +13,7 @@ from restante.server.connections.exchange import Exchange
 C = TypeVar("C", bound=Call[Any])
 
 
-def asked(exchange: Exchange, kind: type[C], **given: object) -> C:
+def asked(exchange: Exchange, kind: type[C], /, **given: object) -> C:
     """The call that a request asks for; fields in `given` are not looked for in the query."""
     names = frozenset([option.name for option in options(kind) if option.field not in given])
     return kind(**given, **options_asked(exchange, kind, names))
