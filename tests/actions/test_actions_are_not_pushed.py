@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from restante.calls.publishing import Publish
-from restante.hub.mailboxes.live_mail import Elsewhere, Handed, Mail
+from restante.model.live.committed_mail import Elsewhere, Handed, Mail
 from restante.model.publishing.message import Message
 from restante.server.live.replay import read_page
 from tests.actions.action_world import ActionWorld, inside

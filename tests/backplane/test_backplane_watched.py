@@ -94,10 +94,10 @@ def test_metrics_count_what_went_through(served: ServedHub, hub: Hub) -> None:
 
 
 def test_health_has_a_leaf_that_is_red_while_the_log_is_away(served: ServedHub, log: MemoryBackplane) -> None:
-    leaves = {leaf.name: leaf for leaf in served.desk.hub.health_sources.leaves()}
+    leaves = {leaf.name: leaf for leaf in served.desk.hub.health_leaves()}
     assert [reading.value for reading in leaves["doors/backplane"].readings] == [0, 0]
     log.away = "no broker"
-    leaves = {leaf.name: leaf for leaf in served.desk.hub.health_sources.leaves()}
+    leaves = {leaf.name: leaf for leaf in served.desk.hub.health_leaves()}
     away = leaves["doors/backplane"].readings[0]
     assert (away.name, away.value) == ("away", 1)
     assert "no broker" in str(away.reason)

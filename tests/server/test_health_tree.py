@@ -23,6 +23,7 @@ from restante.errors import InvalidRequest, Unavailable
 from restante.hub.doctor.doctor import examine
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
+from restante.hub.engine.health_sources import HealthSources
 from restante.hub.health import deep_check as module
 from restante.hub.health.deep_check import _write, deep_check, forget_checks, health_recipient
 from restante.hub.mailboxes.calls import peek_bundle
@@ -312,7 +313,7 @@ def test_subjects_register_their_own_leaves(tmp_path: Path) -> None:
             reading = {name: Reading(name="oldest_unread", value=age, unit="seconds") for name, age in lag.items()}
             return [HealthLeaf(component="groups", part=name, readings=(one,)) for name, one in reading.items()]
 
-        running.desk.hub.health_sources.register_parts("groups", groups)
+        running.desk.hub.core.memory(HealthSources).register_parts("groups", groups)
         assert not_green(leaves(running, wire)) == {"groups": "yellow"}
         lag["billing"] = 300.0
         assert not_green(leaves(running, wire)) == {"groups": "red"}
@@ -324,7 +325,7 @@ def test_subjects_register_their_own_leaves(tmp_path: Path) -> None:
         def broken() -> list[HealthLeaf]:
             raise RuntimeError("inside")
 
-        running.desk.hub.health_sources.register_parts("jobs", broken)
+        running.desk.hub.core.memory(HealthSources).register_parts("jobs", broken)
         assert leaves(running, wire)["jobs"] == "red"
 
 

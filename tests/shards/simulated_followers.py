@@ -11,8 +11,8 @@ from restante.calls.mailboxes import ReadHistory
 from restante.client.live.live_inbox import Inbox
 from restante.errors import RestanteError
 from restante.hub.engine.procedures import Rest
-from restante.hub.mailboxes.live_mail import Handed, Mail
 from restante.limits import PAGE_MAX
+from restante.model.live.committed_mail import Handed, Mail
 from restante.model.live.live_queue import LiveQueue
 from restante.model.publishing.message import is_shown
 from restante.model.shards.ranges import shard_of

@@ -30,12 +30,13 @@ from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.engine.procedures import Procedure
 from restante.hub.groups import shard_groups
 from restante.hub.groups.group_rows import position_so_far
-from restante.hub.mailboxes.live_mail import Elsewhere, LivePost, Mail
+from restante.hub.mailboxes.live_mail import LivePost
 from restante.hub.publishing import producers
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.batches.batch import Counts
 from restante.model.groups import group_position
 from restante.model.groups.group_position import PositionRow
+from restante.model.live.committed_mail import Elsewhere, Mail
 from restante.model.producers.producer import ProducerNumbers, ProducerRow, Standing, standing
 from restante.model.shards.batch_parts import EnlistedPart, total_at_home
 from restante.model.shards.group_parts import PartitionMove

@@ -10,10 +10,10 @@ from typing import Self
 
 from restante.assembly import open_hub, system_clock
 from restante.calls.call import Answer, Call
+from restante.cluster.joint_backup import JointBackup, ShardedData
 from restante.cluster.shard_folders import ShardTable, require_folders, shard_folders
 from restante.errors import Unavailable
 from restante.hub.door.hub import OpenHub
-from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.model.shards.ranges import Ranges, shard_of
 from restante.ports.carrier import Shard, Silent
 from restante.settings import Settings

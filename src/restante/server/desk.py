@@ -116,7 +116,7 @@ class Desk(Counter):
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.other_shards = self.own.other_shards()
         self.tickets = Tickets(time.monotonic)
-        measure_server(self.hub.health_sources, self.metrics.api, self.folder)
+        measure_server(self.hub, self.metrics.api, self.folder)
         self.health = HealthRounds(self.hub, self.settings.health)
         self.rates = HubRates(self.hub, self.metrics, self.post)
 

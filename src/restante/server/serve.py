@@ -121,7 +121,7 @@ class Service(HttpServer):
         rates = asyncio.ensure_future(self.desk.rates.run())
         self.server.announce = started
         self.server.before_announcing = self._begin_health
-        measure_tasks(self.desk.hub.health_sources, (post, passes, *keeping, rates), self.desk.draining)
+        measure_tasks(self.desk.hub, (post, passes, *keeping, rates), self.desk.draining)
         self.desk.hub.write_in(asyncio.get_running_loop())
         self.connection.shorts = ShortRoutes(self.desk, self.application.web)
         try:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.action_rows.action_memory import ActionMemory
@@ -19,7 +18,7 @@ from restante.model.actions.action_row import ActionRow, action_id_key, action_k
 from restante.model.columns.arrow import binaries_of, column_of, strings_of
 from restante.model.publishing.arrival import Arrivals
 from restante.model.publishing.letter import Letter
-from restante.model.publishing.message import HEALTH_ORIGIN, MessageColumns
+from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
 
@@ -45,12 +44,6 @@ def accept_letters(
             draft.applies.append(partial(core.memory(ActionMemory).recent.add, address.partition, recent))
             names += [name] if letter.origin != HEALTH_ORIGIN else []
     count_accepted(core, draft, names)
-
-
-def action_rows_of(columns: MessageColumns) -> NDArray[np.int64]:
-    """Which rows are actions."""
-    code = pc.index(columns.kind.values, ACTION_KIND).as_py()
-    return np.flatnonzero(columns.kind.codes == code) if code >= 0 else np.zeros(0, np.int64)
 
 
 def accept_columns(

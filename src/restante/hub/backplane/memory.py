@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from restante.hub.backplane.doorway import Doorway
+from restante.hub.backplane.ways import NOT_LOOKED_AT
 from restante.ports.backplane import Backplane
-
-NOT_LOOKED_AT = "it was not looked at yet"
 
 
 @dataclass(slots=True)

@@ -9,6 +9,9 @@ from restante.model.backplane.accept import Accept
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.message import MessageColumns
 
+NOT_LOOKED_AT = "it was not looked at yet"
+"""The reason why a backplane takes nothing before its log was seen."""
+
 
 def goes_through(call: Publish, *, has_backplane: bool) -> bool:
     """Whether a publish goes through the backplane; `InvalidRequest` if it wants to be merely accepted, and cannot."""

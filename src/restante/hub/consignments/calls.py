@@ -25,7 +25,6 @@ from restante.calls.shards import (
 from restante.hub.consignments import commit_consignment, consignments, prepared, rounds, stage
 from restante.hub.consignments.consignments import check_id
 from restante.hub.consignments.doubts import list_rounds
-from restante.hub.consignments.stageable_messages import check_stageable
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
@@ -34,6 +33,7 @@ from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
 from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
+from restante.model.consignments.stageable_messages import check_stageable
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing.few_or_many import EncodedPublish

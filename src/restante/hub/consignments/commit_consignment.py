@@ -33,7 +33,7 @@ from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.committed_runs import enter_runs
 from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.mailboxes.live_mail import Elsewhere, LiveMail
+from restante.hub.mailboxes.live_mail import LiveMail
 from restante.hub.publishing.batch_items import bind_duplicates, bind_stretches
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
@@ -49,6 +49,7 @@ from restante.model.consignments.consignment import (
     receipt_of,
 )
 from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.model.live.committed_mail import Elsewhere
 from restante.model.mailboxes.answers import Receipt
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.identity import Known, have_common, known

@@ -51,7 +51,7 @@ from restante.hub.groups.status import group_totals
 from restante.hub.health.deep_check import deep_check
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
-from restante.hub.mailboxes.live_mail import LivePost, Take
+from restante.hub.mailboxes.live_mail import LivePost
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory
@@ -65,6 +65,9 @@ from restante.model.actions.action_answers import NamedTotals
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import Checkpointed, GroupTotals
+from restante.model.health.bounds import Measure
+from restante.model.health.tree import HealthLeaf
+from restante.model.live.committed_mail import Take
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
@@ -243,10 +246,13 @@ class OpenHub:
         """How much was skipped by source position since the hub was opened."""
         return self._core.memory(SourceTotals)
 
-    @property
-    def health_sources(self) -> HealthSources:
-        """The sources of all that is measured of this hub; more of them are registered there."""
-        return self._core.memory(HealthSources)
+    def register_measure(self, component: str, measure: Measure) -> None:
+        """Register a measure that only the server of this hub can take."""
+        self._core.memory(HealthSources).register(component, measure)
+
+    def health_leaves(self) -> list[HealthLeaf]:
+        """Take every measure of this hub now."""
+        return self._core.memory(HealthSources).leaves()
 
     def deep_check(self, partition: int) -> str | None:
         """Write, read back and dequeue a message in a partition; gives what went wrong."""

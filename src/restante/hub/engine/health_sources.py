@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
-from restante.model.health.bounds import ONE_IS_RED, Reading
+from restante.model.health.bounds import ONE_IS_RED, Measure, Reading
 from restante.model.health.tree import COMPONENTS, HealthLeaf
 
-Measure = Callable[[], Iterable[Reading]]
 PartsMeasure = Callable[[], Iterable[HealthLeaf]]
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from restante.hub.engine.health_sources import HealthSources
 from restante.hub.groups.action_health import ActionHealth
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.hub.groups.status import group_status
-from restante.hub.health.measures import flag
-from restante.model.health.bounds import Reading
+from restante.model.health.bounds import Reading, flag
 from restante.model.health.tree import HealthLeaf
 from restante.model.mailboxes.answers import moment
 

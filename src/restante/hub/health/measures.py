@@ -8,10 +8,10 @@ from time import monotonic
 from restante import limits
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.engine.core import Core
-from restante.hub.engine.health_sources import HealthSources, Measure
+from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.tasks import Tasks
 from restante.hub.mailboxes.origins import Origins
-from restante.model.health.bounds import ONE_IS_RED, RateWindow, Reading, mean
+from restante.model.health.bounds import Measure, RateWindow, Reading, flag, mean
 
 _THREADS = {
     "doors": ("backplane", "backplane-waits"),
@@ -36,11 +36,6 @@ def measure_hub(core: Core) -> None:
     sources.register("webhooks", _notice_failures(core))
     for component in _THREADS:
         sources.register(component, _threads(core, component))
-
-
-def flag(name: str, reason: str | None) -> Reading:
-    """A measure of something that may not be: red as soon as there is a reason."""
-    return Reading(name=name, value=float(reason is not None), unit="failures", bound=ONE_IS_RED, reason=reason)
 
 
 def _store(core: Core) -> Iterator[Reading]:

@@ -8,50 +8,14 @@ recipients: their live connections read the messages from history.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import CommitPlan, Note
-from restante.model.columns.hashing import Hashes
-from restante.model.publishing.arrival import Arrivals
-from restante.model.publishing.letter import Letter
+from restante.model.live.committed_mail import Mail, Take
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """A few messages as single letters."""
-
-    letters: Sequence[Letter]
-    ids: Sequence[bytes]
-    numbers: Sequence[int]
-    published_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shipped:
-    """Many messages as columns."""
-
-    arrivals: Arrivals
-    number: NDArray[np.int64]
-    published_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Recipients whose new messages must be read from history."""
-
-    recipients: Hashes
-
-
-Mail = Handed | Shipped | Elsewhere
-Take = Callable[[Sequence[Mail]], None]
 
 
 class LiveMail(Note):

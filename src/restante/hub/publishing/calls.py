@@ -15,7 +15,7 @@ from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.procedures import Functions
 from restante.hub.publishing import producers, sources
-from restante.hub.publishing.delayed import delay_request, refuse_combined
+from restante.hub.publishing.delayed import delay_request
 from restante.hub.publishing.large_publish import laid_out_elsewhere, written_ahead
 from restante.hub.publishing.notice_delivery import deliver
 from restante.hub.publishing.publish import check_partition, large_publish
@@ -28,7 +28,7 @@ from restante.model.access.origin_access import check_origins
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.broadcast import has_broadcast, spread
-from restante.model.publishing.delay import are_delayed
+from restante.model.publishing.delay import are_delayed, refuse_combined
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns

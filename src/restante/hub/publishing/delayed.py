@@ -18,7 +18,6 @@ from restante.errors import (
     DataDamaged,
     Fault,
     FaultyMessages,
-    InvalidRequest,
     MessageConflict,
     Overloaded,
 )
@@ -64,14 +63,6 @@ def delay_request(core: Core, columns: MessageColumns, partition: int | None) ->
     if partition is not None and bool((arrivals.partition != partition).any()):
         raise whole_refusal(core, columns, (), partition)
     return Planned(lambda draft: _plan(core, draft, arrivals))
-
-
-def refuse_combined(what: str) -> InvalidRequest:
-    """The error for a delayed message combined with a feature that excludes delays."""
-    return InvalidRequest(
-        f"A message with visible_at cannot be combined with {what}: send it for itself, without {what}.",
-        field="visible_at",
-    )
 
 
 def _plan(core: Core, draft: RequestDraft, arrivals: Arrivals) -> Receipt:

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.hub.action_rows.accepted_rows import action_rows_of
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import sound_data
 from restante.hub.engine.identity_reads import find, has_newer
 from restante.hub.engine.partitions import Partition, PartitionRow
 from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.hub.engine.row_reads import read_piece
+from restante.model.actions.action_columns import action_rows_of
 from restante.model.actions.action_kind import name_and_text
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.columns.texts import Texts

@@ -22,13 +22,13 @@ from restante.errors import (
     InvalidRequest,
     PartitionUnknown,
 )
-from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
+from restante.hub.action_rows.accepted_rows import accept_columns
 from restante.hub.engine.commit_request import CommitRequest, Line
 from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.partitions import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.hub.mailboxes.live_mail import LiveMail, Shipped
+from restante.hub.mailboxes.live_mail import LiveMail
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
@@ -42,7 +42,9 @@ from restante.hub.publishing.refuse import verdict_faults, whole_refusal
 from restante.hub.publishing.sourced import admit_sources, conclude_sources
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.origin_access import check_origins
+from restante.model.actions.action_columns import action_rows_of
 from restante.model.columns.texts import Texts
+from restante.model.live.committed_mail import Shipped
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers

@@ -16,7 +16,7 @@ from restante.hub.action_rows.accepted_rows import accept_letters
 from restante.hub.engine.committed_runs import put_small_mailbag
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.mailboxes.live_mail import Handed, LiveMail
+from restante.hub.mailboxes.live_mail import LiveMail
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import Holds
@@ -25,6 +25,7 @@ from restante.model.access.access import EVERYTHING
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.columns.hashing import Hashes, fingerprint
 from restante.model.columns.hashing import fingerprints as fingerprints_of
+from restante.model.live.committed_mail import Handed
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_letters, of_batch
 from restante.model.publishing.letter import Letter, letter_of

@@ -13,8 +13,9 @@ from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.history import Located
-from restante.hub.mailboxes.live_mail import Elsewhere, LiveMail
+from restante.hub.mailboxes.live_mail import LiveMail
 from restante.hub.mailboxes.message_columns import message_columns
+from restante.model.live.committed_mail import Elsewhere
 from restante.model.publishing.arrival import arrive, mailbags
 from restante.model.publishing.message import ACTION_KIND, MessageColumns
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Annotated
 
@@ -57,6 +58,15 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     bound: Bound | None = None
     """The measure's own bound. Without one, the settings have it."""
     reason: str | None = None
+
+
+Measure = Callable[[], Iterable[Reading]]
+"""A function that measures, called in each round."""
+
+
+def flag(name: str, reason: str | None) -> Reading:
+    """A measure of something that may not be: red as soon as there is a reason."""
+    return Reading(name=name, value=float(reason is not None), unit="failures", bound=ONE_IS_RED, reason=reason)
 
 
 class HealthMeasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from restante.decoders import packed_decoder
-from restante.errors import Fault, InvalidMessage
+from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.limits import DATA_BYTES_MAX
 from restante.model.columns.arrow import offsets_of, strings_of
 from restante.model.columns.hashing import fingerprint
@@ -111,6 +111,14 @@ def due_key(recipient_hash: int, row: DelayedRow) -> DueKey:
 def are_delayed(columns: MessageColumns, now: int) -> bool:
     """Whether any message is to be seen later than now. One whose time has come is published like all others."""
     return columns.visible_at is not None and bool((columns.visible_at > now).any())
+
+
+def refuse_combined(what: str) -> InvalidRequest:
+    """The error for a delayed message combined with a feature that excludes delays."""
+    return InvalidRequest(
+        f"A message with visible_at cannot be combined with {what}: send it for itself, without {what}.",
+        field="visible_at",
+    )
 
 
 def size_faults(columns: MessageColumns) -> list[Fault]:

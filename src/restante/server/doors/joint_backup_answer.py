@@ -11,10 +11,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from restante.calls.shards import CutShard, CutStep
+from restante.cluster.joint_backup import JointBackup, ShardedData
 from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import Unavailable
-from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.desk import Counter
 from restante.server.doors.upstream import Upstream, UpstreamAnswer, head_bytes

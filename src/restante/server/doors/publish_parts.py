@@ -30,9 +30,9 @@ from restante.errors import (
     PartlyStored,
     RestanteError,
 )
-from restante.hub.consignments.stageable_messages import check_stageable
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins, foreign
+from restante.model.consignments.stageable_messages import check_stageable
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake

@@ -12,8 +12,7 @@ from restante.calls.publishing import Publish
 from restante.calls.shards import JudgeMessages
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import Fault, FaultyMessages
-from restante.hub.publishing.delayed import refuse_combined
-from restante.model.publishing.delay import are_delayed, size_faults
+from restante.model.publishing.delay import are_delayed, refuse_combined, size_faults
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import misplaced

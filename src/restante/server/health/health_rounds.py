@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 
 from restante.hub.door.hub import OpenHub
-from restante.hub.health.measures import flag
-from restante.model.health.bounds import ROUND_SECONDS, Bound
+from restante.model.health.bounds import ROUND_SECONDS, Bound, flag
 from restante.model.health.health_history import HealthAnswer, HealthHistory, answer_of
 from restante.model.health.tree import HealthTree, Since, grow, judge_leaves
 from restante.settings import HealthSettings
@@ -68,7 +67,7 @@ class HealthRounds:
         self.last: RoundResult | None = None
         self.checks: dict[str, CachedCheck] = {}
         """Checks of `/healthz` that a round makes, beside its own."""
-        hub.health_sources.register("store", lambda: [flag("deep_failures", self._deep_problem)])
+        hub.register_measure("store", lambda: [flag("deep_failures", self._deep_problem)])
 
     def begin(self) -> None:
         """Make a round now, and then every ten seconds."""
@@ -153,7 +152,7 @@ class HealthRounds:
 
     def _judged(self, problems: dict[str, str | None], took: dict[str, float]) -> RoundResult:
         now = datetime.now(UTC)
-        leaves = judge_leaves(self._hub.health_sources.leaves(), self._bounds, self._disabled)
+        leaves = judge_leaves(self._hub.health_leaves(), self._bounds, self._disabled)
         tree = grow(leaves, self._since, now)
         self._since = tree.since
         self._history.add(tree, now)

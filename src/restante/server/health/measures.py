@@ -8,22 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from restante.hub.engine.health_sources import HealthSources, Measure
-from restante.hub.health.measures import flag
-from restante.model.health.bounds import RateWindow, Reading, mean
+from restante.hub.door.hub import OpenHub
+from restante.model.health.bounds import Measure, RateWindow, Reading, flag, mean
 from restante.server.health.metrics import ApiTotals
 
 ServerTask = asyncio.Future[None]
 
 
-def measure_server(sources: HealthSources, api: ApiTotals, folder: Path | None) -> None:
+def measure_server(hub: OpenHub, api: ApiTotals, folder: Path | None) -> None:
     """Register what can be measured before the server runs."""
-    sources.register("doors", _requests(api))
+    hub.register_measure("doors", _requests(api))
     if folder is not None:
-        sources.register("store", lambda: [_disk_left(folder)])
+        hub.register_measure("store", lambda: [_disk_left(folder)])
 
 
-def measure_tasks(sources: HealthSources, tasks: Sequence[ServerTask], draining: asyncio.Event) -> None:
+def measure_tasks(hub: OpenHub, tasks: Sequence[ServerTask], draining: asyncio.Event) -> None:
     """Register the tasks that a server cannot do without."""
 
     def measure() -> Iterator[Reading]:
@@ -31,7 +30,7 @@ def measure_tasks(sources: HealthSources, tasks: Sequence[ServerTask], draining:
         died = ended > 0 and not draining.is_set()
         yield flag("dead_tasks", f"{ended} of the server's own tasks ended. Start the hub again." if died else None)
 
-    sources.register("doors", measure)
+    hub.register_measure("doors", measure)
 
 
 def _requests(api: ApiTotals, clock: Callable[[], float] = time.monotonic) -> Measure:

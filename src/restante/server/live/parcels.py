@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.hub.mailboxes.live_mail import Shipped
 from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array, strings_of
 from restante.model.columns.properties import joined
 from restante.model.columns.texts import Texts
+from restante.model.live.committed_mail import Shipped
 from restante.model.mailboxes.outtake import to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.server.live.live_rows import LiveRows

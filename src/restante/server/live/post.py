@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.errors import Overloaded, RestanteError, Unavailable
 from restante.hub.door.hub import OpenHub
-from restante.hub.mailboxes.live_mail import Elsewhere, Handed, Mail, Shipped
+from restante.model.live.committed_mail import Elsewhere, Handed, Mail, Shipped
 from restante.server.live.connection import LiveConnection
 from restante.server.live.live_rows import LiveRows
 from restante.server.live.parcels import Found, parcel_rows

@@ -20,9 +20,7 @@ from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
 from restante.hub.door.open_store import look_ahead
 from restante.hub.door.opening_rows import BlobsAhead
-from restante.hub.engine.health_sources import Measure
-from restante.hub.health.measures import flag
-from restante.model.health.bounds import Reading
+from restante.model.health.bounds import Measure, Reading, flag
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard, ShardCarrier
 from restante.ports.clock import running_seconds
@@ -65,7 +63,7 @@ class NodeShard(Service):
             place=ServedPlace(None, url, home, shard),
             backplane=None if backplane is None else LentBackplane(backplane),
         )
-        self.desk.hub.health_sources.register("nodes", measure)
+        self.desk.hub.register_measure("nodes", measure)
         self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
         self._calls = CallConnections()
         self._running: asyncio.Future[None] | None = None

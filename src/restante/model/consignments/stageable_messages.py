@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from restante.errors import InvalidRequest
-from restante.hub.action_rows.accepted_rows import action_rows_of
-from restante.hub.publishing.delayed import refuse_combined
-from restante.model.publishing.delay import are_delayed
+from restante.model.actions.action_columns import action_rows_of
+from restante.model.publishing.delay import are_delayed, refuse_combined
 from restante.model.publishing.message import ACTION_KIND, MessageColumns
 from restante.model.sources.source import refuse_positions
 
