@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restante.calls.call import Answer, Call
-from restante.cluster.shard_lines import PAUSE_MAX_SECONDS, PAUSE_SECONDS, ShardLines
+from restante.cluster.shard_lines import ShardLines, pause_seconds
 from restante.errors import OutcomeUnknown, RestanteError
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
@@ -134,16 +134,17 @@ class _ShardOrder:
 
     async def _first_answered(self) -> None:
         """Ask for the first that waits, again and again; one whose time is over is given up."""
-        loop, pause = asyncio.get_running_loop(), PAUSE_SECONDS
+        loop, failures = asyncio.get_running_loop(), 0
         while (first := next(self._waiting(), None)) is not None:
             error = await self._ask(first)
             if error is None:
                 return
+            failures += 1
+            pause = pause_seconds(failures)
             if loop.time() + pause > first.deadline:
                 first.settle(None, self._lines.given_up(self._shard, error, doubtful=first.doubtful))
             else:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
     async def _all_sent(self) -> None:
         """Ask for all others, in order, those included that come meanwhile: nothing new is asked before they have left."""

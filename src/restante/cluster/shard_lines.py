@@ -14,14 +14,18 @@ from restante.cluster.places import LinePlace, SocketPlace, short_path
 from restante.errors import OutcomeUnknown, Overloaded, PartitionUnknown, RestanteError, Unavailable
 from restante.limits import ADDRESSES_REMEMBERED_MAX, SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.back_off import back_off
 from restante.model.shards.ranges import Ranges, shard_of
 from restante.model.storage.partition import partition_of
 from restante.ports.carrier import Silent
 
 CALLS_SOCKET = "calls.sock"
 REQUESTS_SOCKET = "requests.sock"
-PAUSE_SECONDS = 0.05
-PAUSE_MAX_SECONDS = 0.1
+
+
+def pause_seconds(failures: int) -> float:
+    """How long to wait before a shard that was silent so many times is asked again."""
+    return back_off(failures, first=0.05, longest=0.1)
 
 
 class ShardLines:
@@ -53,8 +57,8 @@ class ShardLines:
 
     async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
         """Have a shard answer. It is asked again while it is silent, for a while: the same call again does no harm."""
-        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, PAUSE_SECONDS
-        doubtful = False
+        deadline = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS
+        doubtful, failures = False, 0
         while True:
             try:
                 return await self.lines[shard].call(call, caller)
@@ -62,10 +66,11 @@ class ShardLines:
                 if not self.goes_on(error):
                     raise
                 doubtful = doubtful or isinstance(error, OutcomeUnknown)
+                failures += 1
+                pause = pause_seconds(failures)
                 if asyncio.get_running_loop().time() + pause > deadline:
                     raise self.given_up(shard, error, doubtful=doubtful) from None
             await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
     def goes_on(self, error: RestanteError) -> bool:
         """Whether a shard is asked again after an error."""

@@ -19,6 +19,7 @@ import msgspec
 from restante.cluster.shard_folders import ShardTable, note_failure, shard_folder
 from restante.decoders import packed_decoder
 from restante.errors import Unavailable
+from restante.model.back_off import back_off
 from restante.settings import Settings
 
 _log = logging.getLogger("restante.cluster")
@@ -105,7 +106,7 @@ class Child:
         self._keeping = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
-        pause = _AGAIN_SECONDS
+        failures = 0
         while True:
             assert self._process is not None
             code = await self._process.wait()
@@ -114,13 +115,13 @@ class Child:
             _log.error("%s ended (%s) and is started again", self.order.name, code)
             try:
                 await self.start()
-                pause = _AGAIN_SECONDS
+                failures = 0
                 self._note(None)
             except Unavailable as error:
                 _log.error("%s", error.message)
                 self._note(error.message)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _AGAIN_MAX_SECONDS)
+                failures += 1
+                await asyncio.sleep(back_off(failures, first=_AGAIN_SECONDS, longest=_AGAIN_MAX_SECONDS))
 
     def _note(self, failure: str | None) -> None:
         """Note it for the doors, which tell it to operators."""

@@ -34,6 +34,7 @@ from restante.model.actions.action_reports import UNKNOWN, checked_outcome, endi
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import check_generation
+from restante.model.publishing.few_or_many import are_few
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
 from restante.model.work.results import WorkOutcome
@@ -75,7 +76,7 @@ def _check_not_stale(core: Core, name: str, call: ReportOutcomes) -> None:
 
 def are_light(core: Core, reports: Sequence[ReportOutcomes]) -> bool:
     """Whether an event loop may submit reports: they have few outcomes, and need neither reads nor calls to other shards."""
-    if sum([len(own.outcomes) for own in reports]) > limits.FEW_MESSAGES_MAX:
+    if not are_few(sum([len(own.outcomes) for own in reports])):
         return False
     if any(asks_home(core, own.release) for own in reports):
         return False

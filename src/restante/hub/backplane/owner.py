@@ -31,13 +31,13 @@ from restante.hub.engine import filing
 from restante.hub.engine.core import Core, Stale
 from restante.hub.publishing.publish import prepared
 from restante.hub.publishing.publish_request import PlainPublish, PublishedBeside, PublishRequest, size_of
-from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import EVERYTHING
 from restante.model.backplane.poison import poison_row
 from restante.model.backplane.record import DecodedRecord, decode_record, letter_columns
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import arrive
+from restante.model.publishing.few_or_many import are_few
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.letter_messages import messages_of_letters
 from restante.model.publishing.message import MessageColumns
@@ -150,7 +150,7 @@ def publish_records(
 def _few_letters(good: Sequence[Taken], count: int) -> list[Letter] | None:
     """The messages, if they are few and all came as letters."""
     found: list[Letter] = []
-    for one in good if count <= FEW_MESSAGES_MAX else ():
+    for one in good if are_few(count) else ():
         assert one.decoded is not None, "what cannot be read is not good"
         if isinstance(one.decoded.content, MessageColumns):
             return None

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from restante import limits
 from restante.errors import (
     DataDamaged,
     Fault,
@@ -52,6 +51,7 @@ from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, arrive, group
 from restante.model.publishing.bulk_parcel import BulkParcel
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
+from restante.model.publishing.few_or_many import are_few
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
@@ -201,7 +201,7 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
 
 def _are_few(small: Sequence[PublishRequest]) -> bool:
     """Whether the small sends of a commit are few messages together."""
-    return sum([request.count() for request in small]) <= limits.FEW_MESSAGES_MAX
+    return are_few(sum([request.count() for request in small]))
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:

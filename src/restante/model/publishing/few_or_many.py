@@ -43,6 +43,11 @@ class UndecodedBody(NamedTuple):
     decode: Callable[[], object]
 
 
+def are_few(count: int) -> bool:
+    """Whether so many messages, or outcomes of messages, are few."""
+    return count <= limits.FEW_MESSAGES_MAX
+
+
 def few_or_many(sent: object) -> Few | Many:
     """How much somebody sends: a message, a sequence of messages, or anything with Arrow columns.
 
@@ -52,7 +57,7 @@ def few_or_many(sent: object) -> Few | Many:
         return Many((sent,)) if isinstance(sent, Broadcast) else Few((sent,))
     if (
         isinstance(sent, list | tuple | Sequence)
-        and len(sent) <= limits.FEW_MESSAGES_MAX
+        and are_few(len(sent))
         and not isinstance(sent, str | bytes)
         and not has_broadcast(sent)
     ):

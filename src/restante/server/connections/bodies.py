@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from restante.decoders import json_decoder
 from restante.errors import BodyTooLarge, InvalidRequest
-from restante.limits import FEW_MESSAGES_MAX, PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
+from restante.limits import PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
+from restante.model.publishing.few_or_many import are_few
 from restante.model.storage.changes import Buffer
 from restante.server.connections.exchange import PIECE_BYTES, Exchange, Headers
 from restante.server.connections.room import PublishRoom
@@ -160,7 +161,7 @@ def too_large(limit: int) -> BodyTooLarge:
 
 def is_small(table: pa.Table) -> bool:
     """Whether the answer of these rows is small enough to be made in the event loop."""
-    return table.num_rows <= FEW_MESSAGES_MAX and table.nbytes <= SMALL_TABLE_BYTES
+    return are_few(table.num_rows) and table.nbytes <= SMALL_TABLE_BYTES
 
 
 async def bounded(

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET
 
 from restante.errors import RestanteError
-from restante.limits import FEW_MESSAGES_MAX
 from restante.model.columns import media_types
 from restante.model.publishing.broadcast import Broadcast
+from restante.model.publishing.few_or_many import are_few
 from restante.model.publishing.letter import Letter, bare_letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
@@ -32,7 +32,7 @@ def plain_letters(body: bytes) -> list[Letter] | None:
     letters = []
     try:
         sent = sent_of(utf8_body(body))
-        if not 0 < len(sent) <= FEW_MESSAGES_MAX:
+        if not (sent and are_few(len(sent))):
             return None
         for one in sent:
             letter = _letter(one)
