@@ -50,7 +50,7 @@ class Doorway:
         self.door = door
         self._stored_seconds = stored_seconds
         self._hear = hear
-        """Told where a record is for whose storing somebody waits, if its owner is in another process."""
+        """Called with the place of a record in the log, if a publish waits until it is stored and its owner is in another process."""
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._waiting: dict[int, SentRecord] = {}
@@ -67,7 +67,7 @@ class Doorway:
         return Dispatch(accept, time.monotonic() + self._stored_seconds)
 
     def send(self, dispatch: Dispatch, parcels: Iterable[RecordParcel]) -> None:
-        """Hand the records of a publish in; its waiter is told when all are settled."""
+        """Hand the records of a publish in; its waiter hears when all are settled."""
         numbered = [(next(self._numbers), parcel) for parcel in parcels]
         with self._lock:
             for number, parcel in numbered:

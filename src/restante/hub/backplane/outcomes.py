@@ -33,7 +33,7 @@ Asked = Sequence[tuple[int, int, int]]
 
 @dataclass(slots=True)
 class RecordWait:
-    """Somebody who waits for some records."""
+    """A caller that waits for some records."""
 
     ring: Callable[[], None]
     """Called once, from any thread, when nothing is left to wait for."""
@@ -116,7 +116,8 @@ def outcomes_of(core: Core, records: Asked, wait: RecordWait) -> tuple[RecordOut
 
 
 def _outcome(core: Core, wait: RecordWait, partition: int, position: int, messages: int) -> RecordOutcome:
-    # Who was told is told before the position is moved: so this order of looking misses nothing.
+    # Read `stored` before `wait.found`: the owner hands outcomes to the waits before it moves `stored` past their records.
+    # So if `stored` is past a record that `found` lacks, the record was settled before this wait began.
     behind = position <= core.memory(BackplaneMemory).stored.get(partition, -1)
     found = wait.found.get((partition, position))
     if found is None and behind:

@@ -134,7 +134,7 @@ def publish_records(
 ) -> None:
     """One commit: the messages of records, and what goes beside them. Each record gets its receipt.
 
-    By partition, `accepted` is told how many messages are stored, before what is beside them is planned.
+    `accepted` is filled with the number of messages stored in each partition, before `beside` is planned.
     """
     filing.relieve(core)
     start = np.cumsum([0, *(one.messages for one in good)])

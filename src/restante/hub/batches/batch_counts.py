@@ -117,7 +117,7 @@ def conclude(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow | N
 
 
 def complete(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow, total: Counts) -> BatchRow:
-    """The completion: once, with its time, its change record and whom to tell."""
+    """Complete the batch: put its row with the time, its change record and its notices into the draft."""
     now, home = core.clock(), home_of(core, batch_id)
     done = msgspec.structs.replace(row, completed_at=now)
     put_row(core, draft, batch_id, done)

@@ -1,7 +1,7 @@
 """A shard's share of a consignment over several shards: its parts are staged, prepared in a round, and applied or released.
 
-What is prepared is durable: the final runs, and the holds on their messages. A hub loads all holds on opening, before its
-first call. It asks the consignment's home repeatedly what became of the round, and does what home answers.
+Preparing stores the final runs and the holds on their messages durably. A hub loads all holds on opening, before its first
+call. It asks the consignment's home repeatedly what became of the round, and does what home answers.
 """
 
 from __future__ import annotations

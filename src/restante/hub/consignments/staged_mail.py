@@ -207,12 +207,13 @@ def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: ND
         return
     own = np.empty(len(order), np.uint64)
     own[order] = fingerprint
-    prints = own[suspects]
+    prints = own[suspects]  # Ascending, because the suspects come in the order of their fingerprints.
     share = np.maximum(
         np.arange(len(suspects)) // _JUDGED_AT_ONCE,
         np.cumsum(length[suspects], dtype=np.int64) // _JUDGED_BYTES_AT_ONCE,
     )
     borders = np.flatnonzero(np.diff(share)) + 1
+    # Each border moves back to the first suspect with its fingerprint, so that equal fingerprints stay together.
     borders = np.unique(np.searchsorted(prints, prints[borders], side="left"))
     for part in np.split(suspects, borders):
         if len(part):
@@ -264,7 +265,7 @@ def _slim(judged: Judged, suspects: Offsets) -> Duplicates:
     rows = np.flatnonzero(judged.verdict == Verdict.DUPLICATE)
     original = judged.original[rows]
     twins = original < 0
-    original[twins] = -1 - suspects[-1 - original[twins]]
+    original[twins] = -1 - suspects[-1 - original[twins]]  # From a row of this portion to an offset.
     columns = judged.arrivals.columns
     nothing = pa.array([], pa.large_binary())  # An empty slice would keep the whole column in memory.
     slim = replace(columns, data=nothing, properties=no_properties(0))
@@ -279,7 +280,10 @@ def _lay_anew(
     counts: NDArray[np.bool_],
     written: list[BlobKey],
 ) -> None:
-    """Remove duplicates from the runs, join runs if there are too many, and renumber the messages that remain."""
+    """Remove duplicates from the runs, join runs if there are too many, and renumber the messages that remain.
+
+    Offsets must stay those of the numbers that the messages will get. So removing a message moves all later offsets.
+    """
     parts = [(bag.run, counts[start[index] : start[index + 1]]) for index, bag in enumerate(bags)]
     mail.runs = []
     for together in _grouped(parts):
@@ -327,10 +331,11 @@ def _written_again(core: Core, partition: int, parts: Sequence[_Part], written: 
             piece = read_piece(core.store, stored, 0, stored.segment.rows)
             records = piece.records.copy()
             masks.append(counts[records["place"]])
+            # Only the rows that `merged` drops can have a place of -1, which the unsigned field cannot hold.
             records["place"] = np.maximum(place[records["place"]], 0)
             pieces.append(replace(piece, records=records))
             stretches.append(DrawerStretch(stored, 0, len(stored.segment.drawers)))
-    left, first = iter(masks), parts[0][0].row
+    left, first = iter(masks), parts[0][0].row  # `merged` asks once for each piece, in order.
     laid, segments = [], []
     for encoded in merged(stretches, pieces, first.first, lambda _piece, _drawer: next(left)):
         blob = core.partitions[partition].take_blob()

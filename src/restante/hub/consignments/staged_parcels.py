@@ -108,7 +108,7 @@ class StagingRoom:
         finally:
             with self._lock:
                 consignment.reserved -= reservation.length
-                reservation.length = 0  # So that `add` subtracts nothing if an interrupted parcel is stored after all.
+                reservation.length = 0  # `add` then subtracts nothing if an interrupted parcel is stored after all.
 
     def add(self, consignment: OpenConsignment, parcel: StagedParcel, row: ParcelRow, reservation: Reservation) -> None:
         """Note that a parcel was stored in its reserved room."""

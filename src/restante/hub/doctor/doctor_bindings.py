@@ -1,7 +1,7 @@
 """The doctor on batches bound to messages: stretches that can be, and counts that agree with the mailboxes.
 
-How many messages were ever bound to a batch cannot be told once some are past their retention. How many of them are
-pending can: those in its stretches that wait or are set aside.
+The number of messages that were ever bound to a batch is unknown once some are past their retention. The number of pending
+ones is known: the messages in its stretches that wait or are set aside.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BoundBatches:
 
         examine_entries(case, Space.BATCH_BINDING, "binding", binding)
         for key, value in entries(case, Space.BATCH_COUNT):
-            # One that cannot be read is told of where all that is stored of batches is examined.
+            # `examine_batches` reports counts that cannot be read.
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 self._counts[key] = decode_counts(value)
         _check_apart(case, sound)

@@ -1,6 +1,7 @@
 """The doctor on what several shards have together: parts of batches, rounds of consignments, and what home has of them.
 
-What a shard has not heard of yet is no damage: it asks when it is opened, and does what home says. That is a note.
+A decision that a shard has not heard of yet is no damage, and only noted: the shard asks when it is opened, and does what
+home says.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def examine_batch_parts(case: Case) -> None:
 
 
 def is_part_deleted(case: Case, batch_id: bytes) -> bool:
-    """Whether a partition knows that a batch was deleted. What it counted of it goes when it is tidied up."""
+    """Whether a partition knows that a batch was deleted. Its counts of the batch stay until the batch is tidied up."""
     part = _part_of(case, case.partition, batch_id)
     return part is not None and part.state is PartState.DELETED
 

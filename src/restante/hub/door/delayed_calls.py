@@ -34,7 +34,7 @@ def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table
     except MessageUnknown:
         row = find_delayed(core, address, message_id)
         if row is None:
-            # It may have been published between the two looks.
+            # The message may have been published between the two looks.
             return history.find_table(core, address, message_id)
         return _table_of(row)
 

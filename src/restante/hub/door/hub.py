@@ -167,7 +167,7 @@ class OpenHub:
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
     ) -> None:
-        """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
+        """Publish a few messages that were found to be plainly right, for `caller`; `read` gives them as they were sent."""
         core = self._core
         if numbers is None and core.memory(BackplaneMemory).doorway is not None:
             backplane_calls.publish_letters_soon(core, letters, read, partition, caller, waiter)
@@ -324,7 +324,7 @@ class OpenHub:
                 self._core.store.require_owned()
             raise
         finally:
-            # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
+            # The store fences commits itself. An answer that only rests on reads is true only while the store is ours.
             if type(call) in subjects.READING:
                 self._core.store.require_owned()
         return answer
@@ -342,7 +342,7 @@ class OpenHub:
         return batches.is_to_be_finished(request)
 
     def finish(self, request: CommitRequest[Acknowledged]) -> Acknowledged:
-        """Count what belongs to estimated batches, which may mean to wait for somebody else."""
+        """Count the items of estimated batches. The counter may be another system, so this may wait for it."""
         return batches.finish(self._core, request)
 
     def listening_to_batch(self, batch_id: str, ring: Callable[[], None]) -> AbstractContextManager[None]:

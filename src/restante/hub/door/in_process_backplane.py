@@ -1,4 +1,4 @@
-"""Doors in other processes that wait for what became of their records. Who waits takes no thread."""
+"""Doors in other processes that wait for what became of their records. A wait takes no thread."""
 
 from __future__ import annotations
 

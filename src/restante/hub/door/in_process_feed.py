@@ -1,4 +1,4 @@
-"""The feed of a hub in this process as asynchronous programs read it. Who waits takes no thread."""
+"""The feed of a hub in this process as asynchronous programs read it. A wait takes no thread."""
 
 from __future__ import annotations
 

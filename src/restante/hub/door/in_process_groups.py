@@ -1,4 +1,4 @@
-"""Groups of a hub in this process as asynchronous programs read them. Who waits takes no thread."""
+"""Groups of a hub in this process as asynchronous programs read them. A wait takes no thread."""
 
 from __future__ import annotations
 

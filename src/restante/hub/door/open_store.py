@@ -68,7 +68,7 @@ def load_partitions(store: Store, rows: StoreReader, taken: TakenPartitions) -> 
     if store.shared:
         _number_by_fence(partitions, taken.fence)
     if _drop_useless(store, loaded, taken.fence):
-        rows = store  # It has not all the rows any more that were read.
+        rows = store  # `rows` may still have rows that `_drop_useless` has deleted.
     _drop_orphans(store, rows, partitions, taken.fence)
     return partitions
 
@@ -94,7 +94,7 @@ def _number_by_fence(partitions: list[Partition], fence: int) -> None:
 
 
 def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fence: int) -> bool:
-    """Rows of identities that cannot be read. What they told was read from the messages, and is stored again later."""
+    """Drop rows of identities that cannot be read. Their fingerprints were read from the messages, and are stored again later."""
     changes = Changes()
     for partition, keys in loaded:
         for key in keys:

@@ -100,7 +100,7 @@ class OpeningRows:
         return self._store.size()
 
     def close(self) -> None:
-        """The store belongs to somebody else."""
+        """Close nothing: the store belongs to the caller."""
 
     def _has(self, partition: int, space: Space) -> bool:
         return partition in self._partitions and space in _SPACES
@@ -127,7 +127,7 @@ def is_unused(store: StoreReader, partitions: range) -> bool:
 def opening_rows(
     store: StoreReader, partitions: range, ahead: BlobsAhead | None = None, *, unused: bool = False
 ) -> StoreReader:
-    """The reader for who opens these partitions, which are its own by now."""
+    """The reader for a hub that opens these partitions, after it has taken them."""
     if unused:
         return NewRows(store, partitions)
     if not isinstance(store, FetchesRows):

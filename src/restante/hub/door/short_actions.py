@@ -20,7 +20,7 @@ from restante.model.publishing.message import Message
 
 
 class ActionPublish(PublishRequest):
-    """An action to be stored, with what is told of it then."""
+    """An action to be stored, and its status if it was stored before."""
 
     __slots__ = ("known", "message", "wanted")
 
@@ -35,7 +35,7 @@ class ActionPublish(PublishRequest):
 def act_soon(
     hub: OpenHub, wanted: WantedAction, carried: Mapping[str, str], caller: Grant, waiter: LoopWaiter[Receipt]
 ) -> None:
-    """Have an action stored on behalf of somebody; the waiter gets an `ActionPublish`."""
+    """Have an action stored for `caller`; the waiter gets an `ActionPublish`."""
     message, _ = prepared(hub.core, SendAction(wanted, carried=carried))
     check_messages((message,))
     hub.core.committer.submit_soon(ActionPublish(wanted, message, caller), waiter)

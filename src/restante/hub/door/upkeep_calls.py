@@ -13,7 +13,7 @@ from restante.model.access.access import Grant
 
 
 def retain(core: Core, _: RetainNow, __: Grant) -> int:
-    # Who asks for it gets all of it, whatever was to be looked at later.
+    # A call looks at everything now, also at what the background task would look at later.
     core.memory(ProducerMemory).due.clear()
     core.memory(StagingRoom).due = 0
     consignments.keep(core)

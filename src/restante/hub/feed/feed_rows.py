@@ -6,6 +6,9 @@ decide where an answer ends. `load` then reads data and properties of exactly th
 Neighbouring tiny runs are joined by `joined_span` row by row, as filing does, and read as one run: for a follower of single
 publishes, opening each run would cost more than reading its rows. A joined span exists only in memory, so it holds all of
 its content (`Span.held`).
+
+What must stay true: in a segment, records lie in the order of the drawers, and data and properties in the order of the
+records. So drawers next to each other, or rows next to each other, can be read at once.
 """
 
 from __future__ import annotations
@@ -46,12 +49,14 @@ def spans_of(store: Store, stored: StoredSegment, chosen: Mask, *, low: int, hig
     lines = stored.segment.drawers
     begin = lines["row"][drawers].astype(np.int64)
     end = begin + lines["count"][drawers]
+    # A new read begins where too many unwanted rows lie between two wanted drawers.
     borders = np.flatnonzero(begin[1:] - end[:-1] > _ROWS_READ_ALONG) + 1
     whole = bool(((first >= low) & (last <= high))[drawers].all())
     for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(drawers)], strict=True):
         stretch = DrawerStretch(stored, int(drawers[a]), int(drawers[b - 1]) + 1)
         row = int(begin[a])
         records = read_records(store, stored, row, int(end[b - 1]))
+        # Without a mask, all drawers of the stretch are wanted, with all their rows.
         if whole and stretch.last - stretch.first == b - a:
             yield Span(stretch, row, records, None)
             continue

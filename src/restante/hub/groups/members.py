@@ -194,7 +194,7 @@ def _hear_in_shard(
 
 
 def _tell(core: Core, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
-    """The partitions that a member keeps. It is thereby told which ones it must give up.
+    """The partitions that a member keeps. The member learns from this list which ones it must give up.
 
     A partition that the member never knew it had cannot be released by it, so that one is given on at once.
     """

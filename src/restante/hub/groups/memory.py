@@ -157,7 +157,7 @@ def load_groups(
     for row in rows:
         memory.groups[row.name] = _known(row, members[row.name], positions[row.name], is_shard=is_shard)
     for row in rows:
-        # It is unknown what holders were told, so each counts as having been told of its partitions.
+        # The answers to members before this opening are unknown, so each holder counts as told of its partitions.
         for partition, position in enumerate(memory.groups[row.name].positions):
             memory.listed[row.name, partition] = position.generation
     heard = Heard(memory.monotonic(), now)

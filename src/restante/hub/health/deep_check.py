@@ -76,7 +76,7 @@ def deep_check(core: Core, partition: int) -> str | None:
     except RestanteError as error:
         return f"A check message in partition {partition} failed ({error.code}): {error.message}"
     finally:
-        # What a check that failed left behind waits until it expires, as any message does.
+        # A message that a failed check has left waits until it expires, as any message does.
         core.memory(HealthMail).remove(partition)
 
 

@@ -1,4 +1,4 @@
-"""Measures of every hub: its store, its commits, its filing, its threads, and those whom it calls."""
+"""Measures of every hub: its store, its commits, its filing, its threads, and the origins and webhooks that it calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Erase: removes a recipient's messages for good, from history too.
 
 Segments with the recipient's data are written again without it, in all runs, including those kept for the feed. The same
-commit deletes the recipient's heads, bundles, contents and change records. What remains is a digest of each identity, so
+commit deletes the recipient's heads, bundles, contents and change records. Two things remain: a digest of each identity, so
 that a repeated publish cannot bring a message back, and one change record for the feed. The store's files are scrubbed of
 the remaining bytes soon after.
 """

@@ -6,7 +6,9 @@ the directories, and cuts the result into slices of about one segment. A slice t
 each input, because the drawers of a segment are already in cabinet order. `merged` then merges one slice. So memory is
 bounded by the slice, however large the runs are.
 
-What must stay true: `runs` are in number order, and the sort is stable.
+What must stay true: `runs` are in number order, and the sorts are stable: only then do a cabinet's rows stay in the order of
+their numbers. And the drawers that a slice takes from one segment are neighbours, so `_stretches` may name just their first
+and last.
 """
 
 from __future__ import annotations
@@ -90,9 +92,7 @@ def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[DrawerSt
 def cabinets_of(stretches: Sequence[DrawerStretch]) -> Cabinets:
     """The cabinets of these drawers, one line for each drawer."""
     lines = [stretch.stored.segment.drawers[stretch.first : stretch.last] for stretch in stretches]
-    recipients = [
-        stretch.stored.segment.recipients.slice(s.first, s.last - s.first) for s in stretches for stretch in [s]
-    ]
+    recipients = [own.stored.segment.recipients.slice(own.first, own.last - own.first) for own in stretches]
     names = [stretch.stored.segment.names for stretch in stretches]
     return Cabinets(
         np.concatenate([part["recipient_hash"] for part in lines]),
@@ -150,11 +150,13 @@ def _rows(stretches: Sequence[DrawerStretch], pieces: Sequence[SegmentPiece], fi
     cabinets = cabinets_of(stretches)
     rank = cabinet_ranks(cabinets)
     representative = np.empty(int(rank.max()) + 1, np.int64)
+    # Backwards, so that the first drawer of each cabinet is assigned last, and represents the cabinet.
     representative[rank[::-1]] = np.arange(len(rank))[::-1]
     counts = np.concatenate([s.stored.segment.drawers["count"][s.first : s.last] for s in stretches])
     names = [stretch.stored.segment.names for stretch in stretches]
     records = np.concatenate([piece.records for piece in pieces])
     lengths = [len(piece.records) for piece in pieces]
+    # A place counts from the base of its segment; from here on it counts from the first number of the shelf.
     shift = np.repeat([piece.stored.base - first for piece in pieces], lengths)
     records["place"] = records["place"] + shift
     documents = united([piece.records["document_type"] for piece in pieces], [own.document_types for own in names])
