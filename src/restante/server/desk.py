@@ -80,11 +80,11 @@ class Counter:
         return False
 
     def link_of(self, caller: Grant) -> ServedLink:
-        """The link of somebody who asks, and may not do everything."""
+        """The link of a caller, with its rights."""
         return self.link.on_behalf_of(caller)
 
     async def call(self, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
-        """Have a call answered on behalf of somebody, if there is room for one who reads, or commits something small."""
+        """Have a call answered with the rights of a caller, if there is room for one more that reads, or commits little."""
         with self.room.read():
             return await self.link_of(caller).call(call)
 
@@ -129,5 +129,5 @@ class Desk(Counter):
         return self.hub.crowded
 
     def own_of(self, caller: Grant) -> InProcess:
-        """The link of somebody to the hub of this process."""
+        """The link of a caller to the hub of this process, with its rights."""
         return self.own.on_behalf_of(caller)

@@ -1,4 +1,4 @@
-"""`HttpServer`: an application on a socket, with all that protects it, until it is told to end. A hub is served so, and a door."""
+"""`HttpServer` serves an application on a socket, with all that protects it, until it is stopped: a hub's, or a door's."""
 
 from __future__ import annotations
 

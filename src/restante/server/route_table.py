@@ -81,7 +81,7 @@ def _step(node: _Node, segment: str) -> _Node:
 
 
 class MountedApplication(Protocol):
-    """An ASGI application that can be told that the hub is going."""
+    """An ASGI application that takes part in the orderly end of the hub, by `drain`."""
 
     path: str
     """The path of the application: all below it is its own."""

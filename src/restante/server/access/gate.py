@@ -24,7 +24,7 @@ _REMEDY = "Copy it back, or make a token with `restante tokens create`."
 
 
 class Gate:
-    """Lets in whom the tokens let in. Without a token file, or as long as tokens are optional and none was made: everybody.
+    """Admits callers by their tokens, or everybody: without a token file, or while tokens are optional and none was made.
 
     Once closed, it stays closed: a file that is lost, emptied or damaged lets nobody in.
     """
@@ -33,7 +33,7 @@ class Gate:
         self._tokens = tokens
         self._optional = optional
         self._told = ""
-        """The problem with the tokens that the log was told last."""
+        """The problem with the tokens that was logged last."""
 
     @property
     def open(self) -> bool:

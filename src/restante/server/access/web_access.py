@@ -4,8 +4,8 @@ A browser that shows a stranger's page reaches whatever is served on its own mac
 away: `Origin` names the site of the page, and `Host` the stranger's own name, where that name was made to point here
 (DNS rebinding). A hub that asks for no token looks at both. A hub that asks for tokens need not: a page has none.
 
-What a page merely shows or leads to (a picture, a link) is asked for without an `Origin`, and a look opens a bundle. Browsers
-say in `Sec-Fetch-Site` that such a request comes from elsewhere.
+Browsers fetch pictures, and follow links, without an `Origin`; such a request could open a bundle. They say in
+`Sec-Fetch-Site` that it comes from elsewhere.
 
 An address in place of a name needs no DNS, so nobody can bend it: a hub that serves other machines answers to every one.
 """

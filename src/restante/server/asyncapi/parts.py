@@ -32,7 +32,7 @@ class Saying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketChannel:
-    """One web socket. Who may open it is not said here, but taken from the table of sockets."""
+    """One web socket. The roles that may open it are not said here, but taken from the table of sockets."""
 
     name: str
     path: str

@@ -1,4 +1,4 @@
-"""Acknowledgements cut by the homes of their batches. What is no item id refuses all of it, before anything is sent."""
+"""Acknowledgements cut by the homes of their batches. A text that is no item id refuses all, before anything is sent."""
 
 from __future__ import annotations
 

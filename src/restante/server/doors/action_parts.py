@@ -84,7 +84,7 @@ def messages_of(call: SendActions, settings: Settings) -> list[Message]:
 async def send_actions(
     lines: ShardLines, call: SendActions, wanted: Sequence[WantedAction], caller: Grant
 ) -> AcceptedActions:
-    """Each shard accepts its own, all of them or none; `wanted` are those of the call with ids. What is wrong with them was looked for before."""
+    """Each shard accepts its own actions, all of them or none. `wanted` are those of the call, with ids and checked."""
     rows: dict[int, list[int]] = {}
     for row, one in enumerate(wanted):
         rows.setdefault(lines.of_name(one.concerns), []).append(row)

@@ -67,14 +67,14 @@ class DoorApplication(Application):
         return msgspec.json.encode(self._desk.rates.history(0))
 
     def _found(self, exchange: Exchange) -> Route | None:
-        """The route; None if there is none, which is told where everything else is looked at too."""
+        """The route; None if there is none: the door's own application then answers with the problem."""
         try:
             return self._router.find(exchange)
         except RestanteError:
             return None
 
     def _chosen(self, choice: Choice, exchange: Exchange, body: bytes) -> Upstream:
-        """The shard of a request. What names nothing that can be goes to the first, which says so to whom it may."""
+        """The shard of a request. If the request names something impossible, the first shard, which refuses it."""
         try:
             return self.upstreams[choice(self._link.lines, exchange, body)]
         except RestanteError:

@@ -1,7 +1,7 @@
 """A door with a backplane: it hands publishes in itself, so it takes them also while their shard is being replaced.
 
-Who waits until messages are stored is told by the shard that stores them: when Kafka has confirmed a record, the door asks
-its shard for that place of the log. A shard that is away is asked again when it is back.
+A publish that waits until its messages are stored gets its answer from their shard: when Kafka has confirmed a record, the
+door asks the shard about that place of the log. A shard that is away is asked again when it is back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIRST_LOOK_SECONDS = 3.0
 
 
 class AskedRecord(NamedTuple):
-    """A record that Kafka has, and for whose storing somebody waits."""
+    """A record that Kafka has, of a publish that waits until it is stored."""
 
     number: int
     place: LogPosition

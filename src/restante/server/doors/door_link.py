@@ -127,7 +127,7 @@ class DoorLink:
         return await self.lines.call(self._home(call), call, self.caller)
 
     def _home(self, call: Call[Any]) -> int:
-        """The shard that a call is about. What names nothing that can be goes to the first, which says so."""
+        """The shard that a call is about. If the call names something impossible, the first shard, which refuses it."""
         if isinstance(call, ShardCall):
             raise InvalidRequest("Only the shards of a hub may make this call, to one another.")
         home = home_of_call(call, self.lines.partition_count)
@@ -169,7 +169,7 @@ async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Rece
 
 
 async def _cut(link: DoorLink, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Have something cut in a thread. What is refused is looked at by the shards, too."""
+    """Have something cut in a thread. If the cut refuses a send, the shards judge it too, so that the refusal names all faults."""
     try:
         return await link.thread(function, *args, **kwargs)
     except FlawedSend as flawed:
@@ -192,7 +192,7 @@ async def _stage(link: DoorLink, call: StageParcel) -> Staged:
 
 
 async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
-    """Send an action to its shard. One that concerns nothing that can be has none: what is wrong with it is told then."""
+    """Send an action to its shard. If it concerns something impossible, it has no shard, and `check` raises what is wrong."""
     call = msgspec.structs.replace(call, wanted=with_ids([call.wanted])[0])
     try:
         return await send_action(link.lines, call, link.caller)

@@ -27,7 +27,7 @@ class DoorPublish(ShortPublish):
     """A small publish whose recipients all have their home in one shard."""
 
     def __init__(self, counter: Counter, web: WebAccess, link: DoorLink) -> None:
-        super().__init__(cast("Desk", counter), web)  # What it asks of a desk, a counter has, too.
+        super().__init__(cast("Desk", counter), web)  # A small publish needs nothing of a desk that a counter lacks.
         self.link = link
 
     def publish(
@@ -51,7 +51,7 @@ class DoorPublish(ShortPublish):
         if partition is not None:
             if shard != self.link.lines.of_partition(partition):
                 return False
-            # What is numbered is known by its numbers, and by a digest in which ids that were made have no part.
+            # The hub recognises a numbered parcel by its numbers and by a digest without made ids: send none.
             sent = call.letters if numbers is None else tuple(map(msgspec.structs.astuple, letters))
             call = PublishLetters(sent, partition, numbers)
         return CarriedPublish(self, shard, call, grant, listener).ask()

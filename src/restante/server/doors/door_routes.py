@@ -61,7 +61,7 @@ class _Named(msgspec.Struct):
 
 
 def _ticket(lines: ShardLines, _: Exchange, body: bytes) -> int:
-    """Where the ticket will be shown. What cannot be read goes to the first, which says so."""
+    """The shard to which the ticket will be shown. If the body cannot be read, the first shard, which refuses it."""
     try:
         return lines.of_name(json_decoder(_Named).decode(body).recipient)
     except (msgspec.MsgspecError, UnicodeError):

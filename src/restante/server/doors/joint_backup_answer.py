@@ -56,7 +56,10 @@ def _data_of(folder: Path | None) -> ShardedData:
 
 
 async def agreed_cut(lines: ShardLines) -> tuple[str, float]:
-    """A cut for which all shards held their commits at one moment, and for how long at most. Who waits too long goes on alone."""
+    """A cut for which all shards held their commits at one moment, and the seconds of the longest hold.
+
+    A shard that waits too long commits again, and answers None: then all try again.
+    """
     for _ in range(_TRIES):
         cut = secrets.token_hex(16)
         try:

@@ -52,7 +52,7 @@ from restante.wire.media import ARROW
 from restante.wire.publish import columns_stream
 
 _GRAVEST = ("message_conflict", "message_erased", "invalid_message", "partition_mismatch")
-"""The codes that are told first of several refusals; then all others that no repetition helps against."""
+"""The codes that win among several refusals, the gravest first; then come all others that no repetition helps against."""
 
 
 class ShardPart(NamedTuple):
@@ -374,7 +374,7 @@ def of_their_shards(whole: FaultyMessages) -> FaultyMessages:
 
 
 def _partly(silent: int, stored: Receipt, made: tuple[str, ...]) -> PartlyStored:
-    """Some did not answer. Who gave the ids may send all of it again; else the ids that were made are told."""
+    """The error if some shards did not answer. A sender that gave ids may send all again; else the error says the made ids."""
     details: dict[str, object] = {"partitions": msgspec.to_builtins(stored.partitions)}
     if made:
         details["ids"] = list(made)

@@ -1,4 +1,4 @@
-"""A send that a door refuses: each shard tells which of its messages are in conflict, so that all is told in one answer."""
+"""A send that a door refuses: each shard says which of its messages are in conflict, so that one answer names all faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_together(call: Publish, columns: MessageColumns, now: int) -> None:
 
 
 async def whole_refusal(lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart]) -> FaultyMessages:
-    """All that is wrong with a send. Of the conflicts in a shard that does not answer nothing is told."""
+    """All that is wrong with a send. The conflicts in a shard that does not answer are left out."""
     asked = [lines.call(part.shard, part.call) for part in parts]
     found = list(flawed.faults)
     for part, outcome in zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True):

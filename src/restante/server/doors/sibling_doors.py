@@ -31,7 +31,7 @@ class SiblingDoors:
         return any(name == _OWN for name, _ in exchange.scope["headers"])
 
     async def counts(self, exchange: Exchange) -> list[bytes]:
-        """The counts of the other doors, on behalf of who asks. One that has gone has taken its counts with it."""
+        """The counts of the other doors, asked with the caller's token. A door that has ended has taken its counts with it."""
         told = await asyncio.gather(*(self._told(place, exchange) for place in self._places()))
         return [text for text in told if text]
 

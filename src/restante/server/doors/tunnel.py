@@ -20,7 +20,7 @@ class _FarEnd(asyncio.Protocol):
     transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop are of no class of asyncio.
+        # The transports of uvloop are of no class of asyncio.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -46,7 +46,7 @@ class _FarEnd(asyncio.Protocol):
 
 
 class Tunnel(asyncio.Protocol):
-    """The end of a tunnel at the client. What comes before the shard is reached waits."""
+    """The end of a tunnel at the client. Bytes that come before the shard is reached wait in `_early`."""
 
     def __init__(self, upstream: Upstream, transport: asyncio.Transport, request: bytes, connections: set[Any]) -> None:
         self.transport = bare(transport)

@@ -48,7 +48,7 @@ class UpstreamAnswer(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop are of no class of asyncio.
+        # The transports of uvloop are of no class of asyncio.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -181,8 +181,8 @@ def head_bytes(exchange: Exchange, *, bodiless: bool = False) -> bytes:
     Of a request that is passed on `bodiless` those about its body are left out, too: the shard would wait for it, and take the next
     request on this connection for it.
 
-    A HEAD is asked as a GET: the answer's end can be told then, and the own server leaves the body out. HTTP/1.0 may
-    come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
+    A HEAD is passed on as a GET, so that the parser finds the end of the answer; the server of the door leaves the body out.
+    HTTP/1.0 may come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
     """
     scope = exchange.scope
     method = "GET" if exchange.method == "HEAD" else exchange.method

@@ -1,7 +1,7 @@
 """Rounds: every ten seconds all that is measured is judged, one partition is checked deeply, and the result is kept.
 
-`/healthz`, `GET /v1/health` and the metrics answer from the last round. A round that does not end is told as well: a
-disk that hangs would otherwise look as well as it did before.
+`/healthz`, `GET /v1/health` and the metrics answer from the last round. They also say when a round does not end: a disk that
+hangs would otherwise look as well as it did before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics of a hub and its server, when somebody asks for them."""
+"""Metrics of a hub and its server, computed when they are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOST = "Records that the backplane did not confirm."
 
 
 class HubMetrics(Collector):
-    """Collected anew each time."""
+    """The metrics of one desk, computed each time that they are read."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

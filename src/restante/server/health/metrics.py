@@ -1,7 +1,7 @@
 """Counts for Prometheus: base units, few labels, nothing that grows with recipients or messages.
 
-Counting happens in the event loop alone, for every request; so it is plain additions, and becomes metrics only when
-somebody asks.
+Counting happens in the event loop alone, for every request; so it is plain additions. Metrics are made of the counts only
+when they are read.
 """
 
 from __future__ import annotations

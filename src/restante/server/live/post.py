@@ -70,7 +70,7 @@ class ConnectedClients:
             await draining.wait()
             await self._say_goodbye()
 
-    # Who is connected
+    # --- Connections
 
     def check_room(self, recipient: str) -> None:
         own, most = len(self._connections.get(recipient, ())), self.settings
@@ -123,7 +123,7 @@ class ConnectedClients:
     def __len__(self) -> int:
         return self._count
 
-    # What commits bring
+    # --- Mail of commits
 
     def _take(self, mail: Sequence[Mail]) -> None:
         """Take the mail of a commit. Called in the committer's thread."""
@@ -219,7 +219,7 @@ class ConnectedClients:
             self._hashes = np.sort(np.array([locate(name).hash for name in self._connections], np.uint64))
         return self._hashes
 
-    # Who has to go
+    # --- Dismissals
 
     def dismiss_unless_valid(self, connection: LiveConnection) -> None:
         """Dismiss a client whose token has expired, was revoked, or cannot be looked up."""

@@ -64,7 +64,7 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
     "Content-Encoding": ("Set if the body is packed, as `Accept-Encoding` asked.", {"enum": ["gzip", "zstd"]}, "zstd"),
     "Vary": ("Set together with `Content-Encoding`.", TEXT, "accept-encoding"),
 }
-"""The headers by name. What a header means here and elsewhere is told apart by a word after a full stop."""
+"""The headers by name. If a header means different things on different routes, a word after a full stop tells them apart."""
 PACKED = ("Content-Encoding?", "Vary?")
 """On answers that are packed if the client asks for it."""
 

@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One route. Who may use it is not said here, but taken from the table of routes."""
+    """One route. The roles that may use it are not said here, but taken from the table of routes."""
 
     method: str
     path: str

@@ -32,7 +32,7 @@ NUMBER_MAX = 2**63 - 1
 def query(kind: type[Call[Any]], /, **told: QueryText | tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """The parameters in the query of a request for this call, in the order of the fields; `told` by their names there.
 
-    A field that travels in another way has parameters of its own. Required fields are left out unless they are told.
+    A field that travels in another way has parameters of its own. Fields that `told` lacks are left out if they are required.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     assert query_names(kind) <= told.keys() <= fields.keys(), f"{kind.__name__}: {sorted(told)} are described"
@@ -172,6 +172,6 @@ WAIT = QueryText(
 )
 
 READING = ("overloaded", "unavailable", "not_owner", "data_damaged")
-"""The codes that may come to who looks into a mailbox."""
+"""The codes of problems that a look into a mailbox may bring."""
 WRITING = (*READING, "storage_full", "store_conflict", "outcome_unknown")
-"""The codes that may come to who changes one."""
+"""The codes of problems that a change in a mailbox may bring."""

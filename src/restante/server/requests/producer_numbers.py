@@ -22,7 +22,7 @@ _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
 
 
 def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
-    """The numbers of a parcel; None if it has none. What is plainly right is taken at once, all else looked at."""
+    """The numbers of a parcel; None if it has none. Headers that are plainly right are taken at once, others looked at."""
     group, level, sequence = exchange.raw(_GROUP), exchange.raw(_LEVEL), exchange.raw(_SEQUENCE)
     if group is level is sequence is None:
         _refuse_made_anew(exchange)

@@ -120,7 +120,7 @@ def _answer(asked: _Body, answers: tuple[Acknowledged, ...]) -> bytes:
 
 
 def _large(body: Buffer) -> _Body:
-    # An item id has no comma. What is made of nothing else would take many times its size in memory.
+    # An item id has no comma, so commas count the items. A body of commas alone would take many times its size in memory.
     commas = bytes(body).count(b",")
     if commas > _COMMAS_MAX:
         raise InvalidRequest(

@@ -47,7 +47,7 @@ async def open_batch(desk: Desk, exchange: Exchange) -> None:
     call = msgspec.structs.replace(
         call, batch_id=_checked(call.batch_id, "id"), request_id=_checked(call.request_id, "request_id")
     )
-    # It may tell a secret.
+    # The answer may contain a secret.
     await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 

@@ -97,7 +97,7 @@ def _refuse_headers(exchange: Exchange) -> None:
 
 
 def _consignment_of(exchange: Exchange) -> str:
-    """The id in the path. A caller who has put the key there is told how to look for it."""
+    """The id in the path. The error for a key in its place says how to look for the key."""
     given = exchange.place["consignment"]
     if not is_uuid(given):
         raise InvalidRequest(

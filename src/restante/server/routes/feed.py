@@ -65,7 +65,7 @@ async def _changes(desk: Desk, exchange: Exchange, wish: FeedWish) -> FeedAnswer
     """The changes that there are, or else those that come while the caller waits."""
     call = asked(exchange, ReadFeed, partition=partition_number(exchange.place["partition"]), wish=wish)
     if call.wait > 0:
-        # Who waits is one who follows: the hub says when he reads, so that publishers keep their pace.
+        # A caller that waits follows the feed. The hub then says when it reads, so that publishers keep their pace.
         with desk.room.wait(Wait.FEED):
             answer = await unless_gone(desk, exchange, desk.link.call(call))
         if answer is not None:

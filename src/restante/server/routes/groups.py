@@ -92,7 +92,7 @@ def _group_of(exchange: Exchange) -> str:
 
 
 def _member_of(exchange: Exchange) -> str:
-    """The id in the path. A caller who has put the name there is told."""
+    """The id in the path. The error for a name in its place says what is expected."""
     given = exchange.place["member"]
     if not is_uuid(given):
         raise InvalidRequest(

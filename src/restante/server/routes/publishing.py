@@ -55,7 +55,7 @@ def count_stored(desk: Desk, *receipts: Receipt) -> None:
     for receipt in receipts:
         if not receipt.stored:
             continue  # the owner counts it when it is
-        # What is answered once more was not stored once more.
+        # A replayed receipt answers a repetition: it stored nothing.
         accepted = receipt.accepted
         stored = 0 if receipt.replayed else accepted
         metrics.accepted.value += stored

@@ -75,7 +75,7 @@ class TokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TokenMade(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new token. Its text is told only here."""
+    """A new token. Its text is in no other answer."""
 
     id: str
     token: str
@@ -165,7 +165,7 @@ class TicketAnswer(msgspec.Struct, frozen=True):
 
 async def make_ticket(desk: Desk, exchange: Exchange) -> None:
     body = await read_request(desk, exchange, TicketBody)
-    desk.hub.call(PartitionOf(body.recipient))  # It refuses what no recipient can be called.
+    desk.hub.call(PartitionOf(body.recipient))  # This refuses a name that no recipient can have.
     check_role(exchange.grant, _RECIPIENT, body.recipient)
     expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
     answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)

@@ -78,7 +78,7 @@ class ShortRoute(ABC, Generic[R]):
     answers_together: ClassVar[bool] = False
     """Whether the answers of one commit are given together. The result of the commit must then be the whole answer."""
     is_of_recipient: ClassVar[bool] = False
-    """Whether the first name in the path is a recipient, for whom the caller needs access."""
+    """Whether the first name in the path is a recipient, whose mailbox the caller needs access to."""
 
     is_of_group: ClassVar[bool] = False
     """Whether the first name in the path is that of a group."""

@@ -40,7 +40,7 @@ _LIMIT = QueryText(
 
 
 def _wish(names: list[str]) -> tuple[Parameter, ...]:
-    """The parameters that choose what is shown of a partition, and of whom."""
+    """The parameters that choose which changes or messages of a partition are shown, and with which columns."""
     columns = Parameter(
         name="columns",
         text=(

@@ -56,7 +56,7 @@ def _operation(
     problems: tuple[str, ...] = (),
     ways: tuple[str, ...] = WRITING,
 ) -> Operation:
-    """A route of a group. What stands in its path, and the codes of what is not there, are read from the path.
+    """A route of a group. Its parameters, and the codes for things that are unknown, are read from its path.
 
     A body whose name ends in `?` may be left out.
     """
