@@ -55,7 +55,7 @@ class ReportOutcomes(Call[OutcomesTaken], frozen=True):
     outcomes: Sequence[WorkOutcome]
     position: Number | None = None
     release: bool | None = None
-    """Whether a partition that is to be given up goes on with this; None: if its holder was told before."""
+    """Whether this gives up a partition that is to go to another member; None: only if its holder was told to give it up."""
 
 
 class ReportEach(Call[OutcomesReported], frozen=True):

@@ -29,7 +29,7 @@ from restante.model.uuid_text import UuidText
 
 
 class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
-    """Open a batch, or answer the same again to who asks again with the same id."""
+    """Open a batch. A repetition with the same id gets the same answer."""
 
     batch_id: UuidText | None = field(default=None, name="id")
     """The id that it is to have, so that the call may be repeated; the hub makes one if it is left out."""
@@ -41,7 +41,7 @@ class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
     """Refuse if another open batch has this key."""
     counting: Counting = Counting.EXACT
     webhook: Webhook | None = None
-    """Whom to call when it is complete."""
+    """The webhook to call when the batch is complete."""
     notify: Annotated[str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX)] | None = None
     """The recipient who gets a message when it is complete."""
 

@@ -12,7 +12,7 @@ import msgspec
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
-# What a request may say. The hub refuses the rest, and the description of the routes tells it.
+# The bounds of numbers in a request. The hub refuses others, and the description of the routes states the bounds.
 _INTEGER_MAX = 2**63 - 1
 Count = Annotated[int, msgspec.Meta(ge=1, le=_INTEGER_MAX)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=_INTEGER_MAX)]

@@ -28,8 +28,8 @@ class BeginConsignment(Call[ConsignmentOpened], frozen=True):
 
     key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
     batch: bool | BatchWish = False
-    """Whether its messages become the items of a batch, which the commit seals; and whom to tell when all of them are
-    done."""
+    """Whether its messages become the items of a batch, which the commit seals; a `BatchWish` also says who hears when all
+    are done."""
 
 
 class StageParcel(Call[Staged], frozen=True):

@@ -21,7 +21,7 @@ class ReadFeed(Call[FeedAnswer], frozen=True):
 class ReadSnapshot(Call[SnapshotAnswer], frozen=True):
     """A page of the messages stored in a partition as of one moment; `after` is the `next` of the page before.
 
-    The moment is when the first page is read, or an earlier `position`. What was erased since is not shown.
+    The moment is when the first page is read, or an earlier `position`. Messages that were erased since are not shown.
     """
 
     partition: int

@@ -106,7 +106,7 @@ class WriteCheckpoint(Call[Checkpointed], frozen=True):
     position: Number
     generation: Number
     release: bool | None = None
-    """Whether a partition that is to be given up goes on with this; None: if its holder was told before."""
+    """Whether this gives up a partition that is to go to another member; None: only if its holder was told to give it up."""
 
 
 class ResetPosition(Call[Checkpointed], frozen=True):

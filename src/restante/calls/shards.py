@@ -160,7 +160,7 @@ class RoundState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AskRound(ShardCall[RoundState], frozen=True):
-    """To home, from who is prepared: what became of the round?"""
+    """To home, from a shard that is prepared: what became of the round?"""
 
     consignment: bytes
     round: int
@@ -191,7 +191,7 @@ class CutShard(ShardCall[float | None], frozen=True):
 
 
 class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
-    """To home, from who has staged parts: how does the consignment stand? None: nobody knows it."""
+    """To home, from a shard that has staged parts: what is the state of the consignment? None: it is unknown."""
 
     consignment: bytes
 
@@ -211,7 +211,7 @@ class LearnGroups(ShardCall[None], frozen=True):
 class MovePartitions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
     """From the home of groups: give these partitions to members, each under a new generation, or to nobody.
 
-    The answer has the rows as they are then. Whose generation is not the one named has not been changed.
+    The answer has the rows after that. A row whose generation is not the one named by its move is left unchanged.
     """
 
     name: str
@@ -220,7 +220,7 @@ class MovePartitions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
 
 
 class ReadPositions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
-    """From the home of groups: who has these partitions. Of a group that is not known there nothing is told."""
+    """From the home of groups: who has these partitions. The answer leaves out groups that the shard does not know."""
 
     partitions: tuple[int, ...]
     names: tuple[str, ...]

@@ -33,7 +33,7 @@ def wanted_action(
 
 
 def encoded_data(data: object) -> bytes:
-    """The body as JSON. What is JSON already comes as `msgspec.Raw`."""
+    """The body as JSON. A body that is JSON already comes as `msgspec.Raw`."""
     if data is UNSET:
         return b"{}"
     if isinstance(data, Raw):

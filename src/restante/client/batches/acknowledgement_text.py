@@ -50,8 +50,8 @@ def text_of_several(calls: Sequence[bytes]) -> bytes:
 def _short(items: Sequence[str]) -> bytes | None:
     """The ids by their indices; None if not all are well-formed, or if they are of several groups.
 
-    What is left is shorter by a prefix for each id, so every id began with it. It has no more commas than it takes to
-    join the ids, so no id has any. What is left of each is its index.
+    `left` is shorter than the joined ids by one prefix for each id, so every id begins with the prefix. It has no more commas
+    than it takes to join the ids, so no id has any. So `left` has just the index of each id, with commas between.
     """
     first = items[0]
     try:

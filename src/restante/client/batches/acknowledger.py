@@ -1,7 +1,7 @@
 """Items acknowledged one by one, gathered into calls, without input and output: what waits, what goes next, what came of it.
 
-One call is under way at a time; what is added meanwhile goes into the next. A call that failed is put back in its place, and
-nothing more is sent until a caller has been told of it: so nothing that was added is ever dropped without a word.
+One call is under way at a time; items that are added meanwhile go into the next. A call that failed is put back in its place,
+and nothing more is sent until the error was raised to a caller. So no item that was added is ever dropped silently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Outbox(SendQueue[str | ItemRange]):
         """When the first of those that wait has waited long enough."""
         self.closed = False
         self.error: RestanteError | None = None
-        """The failure of the last call, until a caller has been told."""
+        """The failure of the last call, until it is raised to a caller."""
         self.acknowledged = 0
         self._complete: dict[str, CompleteBatch] = {}
         self._unknown: deque[str | ItemRange] = deque(maxlen=limits.ACKNOWLEDGE_ITEMS_TARGET)

@@ -20,10 +20,10 @@ from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, It
 class Acknowledger:
     """Acknowledges in the background what workers finish one by one. Use it in a `with` statement, or close it.
 
-    Calls may come from any thread. What is added goes out within about 10 ms, together with what came
-    meanwhile. An error is raised by the next call, or on leaving; nothing is lost by it: what it concerns is sent again
-    after it was raised. Leaving the statement sends what is left, also by an exception, for what is done is done; by
-    Ctrl-C it is dropped, and so stays pending.
+    Calls may come from any thread. An added item is sent within about 10 ms, together with others that came
+    meanwhile. An error is raised by the next call, or on leaving; then the items that it concerns are sent again, so none is
+    lost. Leaving the statement sends the rest, also by an exception, for finished work stays finished. Leaving by
+    Ctrl-C drops the rest, which stays pending.
     """
 
     def __init__(self, link: Link) -> None:
@@ -129,7 +129,7 @@ class Acknowledger:
             outcome: Acknowledged | RestanteError = self._link.call(call)
         except RestanteError as error:
             outcome = error
-        except Exception as error:  # noqa: BLE001 - the callers that add are told
+        except Exception as error:  # noqa: BLE001 - raised to the callers that add
             outcome = Internal(f"The acknowledger failed: {error!r}.")
         with self._changed:
             if isinstance(outcome, RestanteError):

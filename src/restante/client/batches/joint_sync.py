@@ -50,7 +50,7 @@ class JointCalls(Generic[T]):
         self._mutex = threading.Lock()
         self._queue: JointQueue[_Caller[T]] = JointQueue(bounds)
         self._leaders: set[int] = set()
-        """The threads that send, or were told to. Nobody waits unless there are as many as there may be."""
+        """The threads that send, or were appointed to. Callers wait only while there are as many as `bounds` allow."""
 
     def carry_out(self, call: JointCall) -> T:
         caller: _Caller[T] = _Caller(call)

@@ -142,7 +142,7 @@ class Consignment(ConsignmentView):
             await self.commit()
             return
         if isinstance(error, Unavailable):
-            # It may have been committed, or can still be: who opens its key again goes on.
+            # The consignment may be committed, or can still be: a program that opens its key again goes on with it.
             error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
             return
         try:

@@ -1,7 +1,7 @@
 """Whether what a caller sends fits in one body, and how it is cut if it does not.
 
-A table and a list say at once how much they are. What comes bit by bit, a reader or an iterator, is gathered up to the size
-of one body: if it ends there, it is sent whole; if not, what was gathered is the beginning of a large send.
+The size of a table or a list is known at once. A reader or an iterator is gathered up to the size of one body. If it ends
+there, it is sent whole; if not, the gathered messages are the beginning of a large send.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _about(messages: Sequence[Message]) -> int:
 
 
 def _size_of(message: Message) -> int:
-    """The bytes of a message. What is wrong with one is said by the rules, of all of them together."""
+    """The bytes of a message; 0 for one that breaks a rule, because the rules report all faults together later."""
     try:
         return size_of_message(message)
     except InvalidRequest:

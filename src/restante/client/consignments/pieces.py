@@ -1,7 +1,7 @@
 """Pieces of what a caller stages, of about a parcel each: columns by their offsets, without a look at each message.
 
-What comes bit by bit, a reader of batches or an iterator of messages, is cut as it comes: no more than a piece is in
-hand, and the batch that it ends in.
+A reader of batches, or an iterator of messages, is cut as it is read: no more is in memory than a piece, and the batch that
+it ends in.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Numbers count up for each attempt of a writer. A call that failed gives its numbers back, unless another call has taken
 later ones meanwhile: so the same call again stages the same parcels under the same numbers, which is harmless. Until then
-the attempt is not whole, be it that the hub refused, that no answer came, or that the caller had no more to give. What is
-not whole is not announced by itself, and no earlier attempt in its place.
+the attempt is not whole, be it that the hub refused, that no answer came, or that the caller had no more to give. An attempt
+that is not whole is not announced unless the caller names it, nor is an earlier attempt announced in its place.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Staging:
         messages = sum(self._attempts[writer, number].parcels.values())
         return Winner(writer=writer, attempt=number, messages=messages)
 
-    # What follows is for calls.
+    # --- For `StageCall`
 
     def failures(self, writer: str, attempt: int) -> int:
         """How many calls have failed so far."""
@@ -194,7 +194,7 @@ class ConsignmentView:
         self.batch = opened.batch
         """The id of the batch whose items its messages become, if it was opened with one."""
         self.webhook_secret = opened.webhook_secret
-        """The secret that the hub made for the webhook of the batch, if it was just opened so. It is told only once."""
+        """The secret that the hub made for the webhook of the batch, if it was just opened so. No other answer has it."""
         self._staging = Staging()
 
     @property

@@ -126,7 +126,7 @@ class Group:
     async def run(self, function: Callable[[SharedPage], Outcome], *, partitions_at_once: int = 1) -> None:
         """Call a function with each page, of so many partitions side by side, without end.
 
-        What it raises ends all of it, when the pages under way are done with.
+        An exception that the function raises ends the call, when the pages under way are done with.
 
         ```python
         async def show(page):

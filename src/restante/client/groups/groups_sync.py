@@ -127,7 +127,7 @@ class Group:
     def run(self, function: Callable[[SharedPage], Outcome], *, partitions_at_once: int = 1) -> None:
         """Call a function with each page, of so many partitions side by side, without end.
 
-        What it raises ends all of it, when the pages under way are done with.
+        An exception that the function raises ends the call, when the pages under way are done with.
 
         ```python
         def show(page):

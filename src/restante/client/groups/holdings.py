@@ -31,7 +31,7 @@ class Holding:
     written: int
     """Up to where the hub knows that all is done with."""
     asked: bool = False
-    """Whether somebody is asking the hub for more of it."""
+    """Whether a question to the hub for more of it is under way."""
     behind: bool = True
     """Whether there may be more at once."""
     under_way: bool = False
@@ -200,7 +200,7 @@ class Holdings:
             own.done = own.read
 
     def undone(self, page: TakenPage) -> None:
-        """Somebody has given the page up; it is not done with."""
+        """The page was given up, and is not done with."""
         self._end(page.holding)
 
     def _end(self, own: Holding) -> None:

@@ -79,7 +79,7 @@ class Member:
         for thread in self._threads:
             thread.start()
 
-    # What the program does
+    # --- Called by the program
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have a function called, in any thread, whenever there may be something to do."""

@@ -39,7 +39,7 @@ class SyncSocketDoor(SocketDoor):
             stack.close()
             raise self.refusal(error, address) from error
         # A hub that no longer reads must not block the writer for ever. The timeout does not affect reading, which waits first.
-        with suppress(OSError):  # It may be closed already; what came before that must still be read.
+        with suppress(OSError):  # A connection that is closed already may still have frames to read.
             connection.socket.settimeout(self.terms.timeout)
         return SocketLine(connection, taker, stack)
 

@@ -102,7 +102,7 @@ class HubPlaces:
         return address in self._own
 
     def map_is_due(self) -> bool:
-        """Whether the caller is to read the map now; no other caller is told so meanwhile."""
+        """Whether the caller is to read the map now. True for one caller at a time."""
         self._requests += 1
         if self._requests < self._requests_before or (now := self._clock()) < self._look_at:
             return False

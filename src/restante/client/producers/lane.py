@@ -70,7 +70,7 @@ class Lane:
         if self.level is None:
             self.level = numbers.owner_level
         if numbers.owner_level != self.level:
-            # Its ids prevent it from being stored twice.
+            # Without its numbers, the ids of the parcel prevent it from being stored twice.
             parcel.clear_numbers()
 
     def begin(self, parcel: Parcel) -> ProducerNumbers:

@@ -195,7 +195,7 @@ class _Overtaken(Exception):
 def _delivered(
     lane: Lane, parcel: Parcel, prepared: Few | Many | EncodedPublish, patience: SendPatience, *, anew: bool = False
 ) -> Producing[Receipt]:
-    """Attempt a publish under the same numbers until one is answered. With `anew`, raises `_Overtaken` for renumbering."""
+    """Attempt a publish under the same numbers until an attempt is answered. With `anew`, raise `_Overtaken` for renumbering."""
     # A parcel with numbers was sent before, and that attempt may have been carried out, whatever becomes of this one.
     sent_before = parcel.numbers is not None
     numbers = lane.begin(parcel)
@@ -215,7 +215,7 @@ def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: boo
     if isinstance(error, ProducerDisconnected):
         lane.fenced = error
     if not maybe_done or isinstance(error, InvalidClientState):
-        # Its numbers are useless now. If an earlier attempt was stored after all, the hub recognises the ids.
+        # The parcel's numbers are useless now. If an earlier attempt was stored after all, the hub recognises the ids.
         lane.refused(parcel)
         if isinstance(error, InvalidClientState):
             lane.disagree()

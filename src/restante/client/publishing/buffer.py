@@ -60,7 +60,7 @@ class Stack(msgspec.Struct, eq=False):
     """The size of each message when it was taken in."""
     size: int = 0
     told: int = 0
-    """How many messages were removed from the stack because their refusal has been told."""
+    """How many messages were removed from the stack because callbacks have been told of their refusal."""
     failing: RestanteError | None = None
     """The error to tell instead of sending the messages, if set."""
     parcel: Parcel | None = None

@@ -78,12 +78,13 @@ class Producer:
         """Store messages: all of them, or nothing.
 
         Give a `Message`, a dict of its fields, a CloudEvent, a list of any of these, or a frame (Arrow, pandas, polars);
-        or the fields of one message as keyword arguments. What is newly stored becomes items of `batch`, if one is named.
+        or the fields of one message as keyword arguments. If a `batch` is named, newly stored messages become its items.
 
-        What is larger than a body (64 MiB) is cut, read bit by bit if it is a reader or an iterator, and still delivered at
-        one moment. With `parcels` each part is stored as it comes instead. `progress` hears how many messages are there.
+        A send that is larger than a body (64 MiB) is cut, read bit by bit if it is a reader or an iterator, and still delivered
+        at one moment. With `parcels` each part is stored as it comes instead. `progress` is called with the number of messages
+        that the hub has so far.
 
-        With a `source` each message has a `source_position`, ascending: what the hub has stored of the source is skipped.
+        With a `source` each message has a `source_position`, ascending: messages that the hub has of the source are skipped.
 
         With `accept="accepted"` a hub that has a backplane answers when that has the messages, before they are stored.
 
@@ -286,7 +287,7 @@ class Hub:
     ) -> Snapshot:
         """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there.
 
-        It is as of now, or as of an earlier position of each partition. What was erased since is not shown.
+        It is as of now, or as of an earlier position of each partition. Messages that were erased since are not shown.
 
         ```python
         async for page in hub.snapshot(kinds=["invoice"]):
@@ -353,9 +354,9 @@ class Hub:
     ) -> ActionStatus:
         """Have something done: accepted at once, done later by a worker of the group that declared the name.
 
-        What concerns one thing is done in order. `data` is any value that JSON can say, `{}` if left out. The same id, thing,
-        name and data again is not done again. With `wait`, so many seconds for the outcome. The handler's job and the logs
-        have the `correlation_id`.
+        Actions that concern one thing are done in order. `data` is any value that JSON can say, `{}` if left out. An action with
+        the same id, thing, name and data is not done again. `wait` is how many seconds to wait for the outcome. The handler's job
+        and the logs have the `correlation_id`.
 
         ```python
         accepted = await hub.act("send_invoice", concerns="order-7", data={"amount": 12})
