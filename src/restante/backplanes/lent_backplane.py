@@ -8,7 +8,7 @@ from restante.ports.backplane import Backplane, BackplaneReader, LogEnds, Report
 
 
 class LentBackplane:
-    """One hub's share of it. Closing is left to who lends it."""
+    """A backplane lent to one hub. Only the lender closes it."""
 
     def __init__(self, lender: Backplane) -> None:
         self._lender = lender

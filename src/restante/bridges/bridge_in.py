@@ -56,7 +56,7 @@ _READING = {
     "enable.partition.eof": True,
 }
 _PREFETCH = {
-    # What lies long in the client's queue is in the processor's cache no more.
+    # Few, so that records are still in the processor's cache when they are taken from the client's queue.
     "queued.min.messages": 20_000,
     # If enough is fetched already, the client would look again only after a second.
     "fetch.queue.backoff.ms": 2,
@@ -315,7 +315,7 @@ class BridgeIn:
 
     def _assigned(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
         for own in places:
-            self._gathered.pop((own.topic, own.partition), None)  # It is read again from what is committed.
+            self._gathered.pop((own.topic, own.partition), None)  # The partition is read again from its committed position.
             try:
                 self._wait_for_source((own.topic, own.partition), own)
             except (InvalidOperation, Unavailable) as error:

@@ -223,7 +223,7 @@ class BridgeOut:
         return self._lines[page.partition]
 
     def _position(self, partition: int) -> int:
-        """How far the partition is in the topic. What the group itself knows to be done with is not handed out again."""
+        """How far the partition is in the topic. Changes up to the group's own checkpoint are not handed out again anyway."""
         at = self._library.TopicPartition(self._wish.positions, partition)
         (found,) = self._offsets.committed([at], timeout=_WAIT_SECONDS)
         if found.error is not None:

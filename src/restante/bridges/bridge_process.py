@@ -25,7 +25,7 @@ bridge in took."""
 
 
 def spare_process() -> None:
-    """Set the process up for a bridge. What the environment says of memory holds."""
+    """Set the process up for a bridge. Settings of memory in the environment take precedence."""
     spare_the_collector(_NEW_OBJECTS_MAX, _LOOKS_AT_NEW)
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())

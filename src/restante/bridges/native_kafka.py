@@ -21,7 +21,7 @@ _log = logging.getLogger("restante.kafka")
 _TEXT_BYTES = 512
 _PRODUCER = 0
 _WARNING = 4
-"""The level of syslog that is told, with the graver ones below it."""
+"""The level of syslog for a warning; graver levels have lower numbers."""
 RECORD = np.dtype(
     [
         ("err", "i4"),
@@ -101,7 +101,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def native_producer(library: Any, settings: Mapping[str, Any]) -> int:  # noqa: ANN401 - functions are found by name
-    """The handle of a new producer, to be destroyed by who has it."""
+    """The handle of a new producer, to be destroyed by the caller."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     made = library.rd_kafka_conf_new()
     library.rd_kafka_conf_set_log_cb(made, ctypes.cast(_LOG_CALLBACK, _POINTER))

@@ -102,7 +102,7 @@ def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[by
             if error is not None:
                 if error.code() != library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
                     raise library.KafkaException(error)
-                # The same end may be told twice: others write meanwhile.
+                # The end of a partition may be reported twice, because others write meanwhile.
                 ended.add(message.partition())
             elif _is_erased(message.key(), erasures):
                 found[message.key()] = message.value() is not None
@@ -113,7 +113,7 @@ def _is_erased(key: bytes | None, erasures: Erasures) -> bool:
     try:
         recipient, number = json_decoder(tuple[str, int]).decode(key or b"")
     except msgspec.MsgspecError:
-        return False  # somebody else's
+        return False  # not written by a bridge
     return number <= erasures.get(recipient, -1)
 
 

@@ -1,4 +1,4 @@
-"""Records on their way into a topic. Where they are columns, they stay columns until somebody wants Python values."""
+"""Records on their way into a topic. Columns stay columns until Python values are asked for."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class FrameConnection(asyncio.Protocol):
         self._gathered: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop are of no class of asyncio.
+        # The transports of uvloop are of no class of asyncio.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:

@@ -16,7 +16,7 @@ from restante.model.access.access import EVERYTHING, Grant
 
 
 class Hearer(Protocol):
-    """The one who is told the answer to what it asked, without a task that waits for it."""
+    """Receives the answer to a call that it made, without a task that waits."""
 
     def heard(self, kind: FrameKind, content: bytes) -> None:
         """The answer, or the problem."""
@@ -78,7 +78,7 @@ class CallLine:
     def __init__(self, place: LinePlace, name: str) -> None:
         self.place = place
         self.name = name
-        """The name of the shard in what is told of it."""
+        """The name of the shard in errors."""
         self._connection: _Questions | None = None
         self._opening = asyncio.Lock()
 

@@ -89,7 +89,7 @@ class CallConnections:
 
 
 class CallAnswers(FrameConnection):
-    """One connection of somebody who asks."""
+    """One connection over which another process makes calls."""
 
     def __init__(self, link: InProcess, connections: CallConnections) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Calls and their answers as bytes, so that they can be carried to a shard in another process.
 
-A call travels under the name of its class, with what its caller may do. An answer is read as what the call says that it
-answers. What is published travels as letters, if it is few and plainly right, else as the body that it is.
+A call travels under the name of its class, with the grant of its caller. An answer is decoded by the type that the call
+states. A publish travels as letters, if it is few messages that are plainly right, else as the body that came.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Another number of shards for a database that nobody serves.
 
-Rows are kept by partition, so none moves. Those that only several shards have are made or removed in the transaction that cuts the
-shards anew: whoever ends at whatever moment leaves the old, or the new.
+Rows are kept by partition, so none moves. One transaction replaces the table of shards, and makes or removes the rows that
+only several shards have. So a crash at any moment leaves either the old shards or the new ones.
 """
 
 from __future__ import annotations

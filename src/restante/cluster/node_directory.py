@@ -29,7 +29,7 @@ _SECONDS = 2.0
 
 
 class NodeDirectory(Protocol):
-    """The directory of nodes: who has which shard, and how a node is told to give its own away."""
+    """The directory of nodes: it says which node has which shard, and can have a node give its shards away."""
 
     async def read(self, caller: Grant) -> NodeMap: ...
     async def drain(self, call: DrainNode) -> NodeDrain: ...

@@ -1,8 +1,8 @@
 """Another number of shards for a data folder that nobody serves.
 
-The new folders are made beside the old ones, with every row of their partitions. Then the table is replaced, in one step; that
-is the moment from which the new ones count. What does not count is removed: at the end, or, after a crash, when the folder is
-served or changed next.
+The new folders are made beside the old ones, with every row of their partitions. Then the table is replaced, in one step;
+from that moment on the new folders count. Folders that do not count are removed: at the end, or, after a crash, when the data
+folder is served or resharded next.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def drop_leftovers(folder: Path, table: ShardTable | None) -> None:
 
 def note_failure(folder: Path, reason: str | None) -> None:
     """Why the shard of this folder could not be started; None: it was."""
-    with suppress(OSError):  # A disk that is full is told by other means, too.
+    with suppress(OSError):  # A full disk is reported by other means, too.
         if reason is None:
             (folder / _FAILURE).unlink(missing_ok=True)
         else:
@@ -127,7 +127,7 @@ def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
 
 
 def require_folders(folder: Path, table: ShardTable) -> None:
-    """The folders are made before the table: one that is missing is lost, and must not begin anew."""
+    """Raise if a folder is missing. Folders are made before the table, so it was lost, and must not begin empty."""
     for own in shard_folders(folder, table):
         if not own.is_dir():
             raise DataDamaged(

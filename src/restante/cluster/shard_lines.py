@@ -77,7 +77,7 @@ class ShardLines:
         return is_silent(error)
 
     def given_up(self, shard: int, error: RestanteError, *, doubtful: bool) -> RestanteError:
-        """The error about a shard that was silent for too long. What may have been carried out is told as such."""
+        """The error about a shard that was silent for too long. `doubtful`: the call may have been carried out."""
         return OutcomeUnknown(error.message, **error.details) if doubtful else self.away(shard, error)
 
     def away(self, shard: int, error: RestanteError) -> RestanteError:  # noqa: ARG002 - here all shards are near
@@ -94,7 +94,7 @@ class ShardLines:
 
 
 def is_silent(error: RestanteError) -> bool:
-    """Whether the shard was not there, or went away. What it refused itself is an answer."""
+    """Whether the shard was not there, or went away. A refusal by the shard is an answer."""
     return type(error) in (Unavailable, OutcomeUnknown) and not isinstance(error, Overloaded)
 
 

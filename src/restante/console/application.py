@@ -130,7 +130,7 @@ class Console:
             raise Forbidden("Your token does not have the role that this page needs.")
         return found
 
-    # Who visits
+    # --- Visitors
 
     async def _visit(self, request: ConsoleRequest, cookie: str, *, using: bool = True) -> Visit:
         session = self._sessions.find(cookie, using=using)
@@ -180,7 +180,7 @@ class Console:
         reply.headers["set-cookie"] = self._set(new_cookie(), request)
         return reply
 
-    # What moves
+    # --- Streams
 
     async def _follow(self, request: ConsoleRequest, receive: Receive, send: Send) -> None:
         cookie, _ = self._cookie_of(request)

@@ -1,6 +1,6 @@
 """Counters in Redis or Valkey: a key for each batch, which goes by itself when nobody has used it for long.
 
-Nothing is tried again here: an addition whose answer did not come may have been counted, and the caller is told so.
+Nothing is tried again here: an addition whose answer did not come may have been counted, and the error says so.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def ack(
     if not sources:
         raise typer.BadParameter("Give items, files, - for standard input, or --range.", param_hint="ITEM…")
     done, pieces = _Done(), _pieces(sources)
-    # What is read comes first: the command before it in a pipe may have the folder open until then.
+    # Read the first piece before the hub is opened: until it comes, a command before this one in a pipe may have the folder open.
     begin = list(islice(pieces, 1))
     with door.open() as opened:
         for place, piece in chain(begin, pieces):

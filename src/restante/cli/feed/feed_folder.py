@@ -1,4 +1,4 @@
-"""A folder of Parquet files that somebody who reads along fills: by partition, each complete under its name.
+"""A folder of Parquet files that `restante feed` fills: by partition, each complete under its name.
 
 A file is named by its partition and the number of its first change. It gets its name when it is on the disk, and only
 then is its position safe, and recorded before the partition's next file is finished. So after a crash the same changes are

@@ -60,7 +60,7 @@ class FeedFollower:
         """How far the feed is, also where nothing was there that was asked for."""
 
     def all(self) -> Summary:
-        """Until everything is read, or enough, or Ctrl-C. What was given out by then is made safe in any case."""
+        """Read until the end, or the limit, or Ctrl-C. Rows that were given out by then are made safe in any case."""
         after = dict(self._wish.after) or self._chosen(self._known.found)
         with interrupts() as heard, status_line(quiet=self._wish.quiet) as show:
             try:
@@ -189,7 +189,7 @@ class FeedFollower:
         }
 
     def _end(self) -> None:
-        """Everything is safe. What was looked at and not asked for need not be looked at again."""
+        """Make everything safe. Changes that were looked at and not asked for need not be looked at again."""
         self._known.record(self._output.finish())
         given_out = self._summary.positions
         given_out |= {number: max(place, given_out.get(number, 0)) for number, place in self._looked_at.items()}

@@ -45,7 +45,7 @@ class Output(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """The end. What is not safe is dropped, if it can be."""
+        """End the output. Rows that are not safe are dropped, if that is possible."""
 
 
 class ByteOutput:

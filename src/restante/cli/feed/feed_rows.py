@@ -1,7 +1,7 @@
 """The rows that `restante feed` gives out: changes of all partitions, and what a snapshot found, under the same columns.
 
-A row of the feed has its partition in front. What a snapshot found stored is a row too: its change is `stored`, and it
-has two columns more, `state` and `collected_at`, which changes leave empty.
+A row of the feed has its partition in front. A message of a snapshot is a row too: its change is `stored`, and it has two
+columns more, `state` and `collected_at`, which changes leave empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`restante jobs runs` and `restante jobs forget`: what a hub was told of jobs. They need no Spark."""
+"""`restante jobs runs` and `restante jobs forget`: the runs that jobs have reported to a hub. They need no Spark."""
 
 from __future__ import annotations
 

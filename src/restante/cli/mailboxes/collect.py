@@ -201,7 +201,7 @@ def _confirm(bundle: Bundle) -> None:
     try:
         bundle.dequeue()
     except BundleUnknown as error:
-        # Somebody else confirmed it in between: it is done all the same.
+        # Another program dequeued the bundle in between: it is done all the same.
         if "dequeued_at" not in error.details:
             raise
 

@@ -24,7 +24,7 @@ FROM = "from"
 
 
 def check_chat(recipient: str | None, me: str | None, **others: object) -> tuple[str, str]:
-    """Whom to write to, and whose mailbox is followed."""
+    """The recipient to write to, and the one whose mailbox is followed."""
     for option, given in others.items():
         if given:
             name = option if option.isupper() else f"--{option.replace('_', '-')}"

@@ -32,7 +32,7 @@ _ROW_BYTES = 100
 
 def csv_pieces(file: BinaryIO, reading: FileReading) -> Pieces:
     csv.field_size_limit(FILE_LINE_BYTES_MAX)
-    # What is no UTF-8 is let through here and found in its line: the file is decoded in blocks, which know no lines.
+    # Bytes that are no UTF-8 are let through here and found in their line: the file is decoded in blocks, which know no lines.
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     rows = csv.reader(_checked(text), strict=True)
     try:

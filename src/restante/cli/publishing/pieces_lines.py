@@ -71,7 +71,7 @@ def _completed(text: bytes, ours: dict[str, msgspec.Raw], without: Sequence[str]
         fields = ours | _object_decoder.decode(text)
         return msgspec.json.encode({name: value for name, value in fields.items() if name not in without})
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return text  # What is wrong with it is found when it is read as a message.
+        return text  # The fault is found when the line is read as a message.
 
 
 def _messages(texts: list[bytes], numbers: list[int], reading: FileReading) -> tuple[list[Message], list[int]]:

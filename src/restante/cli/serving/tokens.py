@@ -231,7 +231,7 @@ def _period(text: str) -> timedelta:
 
 
 def _described(token: Token, now: datetime) -> dict[str, object]:
-    """A token as programs are told of it: all but the hash."""
+    """A token as `--json` prints it: everything but the hash."""
     import msgspec
 
     shown = {name: value for name, value in msgspec.structs.asdict(token).items() if name != "sha256"}

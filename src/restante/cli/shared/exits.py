@@ -17,7 +17,7 @@ WRONG = 1
 NOTHING_THERE = 3
 """The exit code when nothing is wrong, and nothing was there."""
 NOT_QUITE_WELL = 4
-"""The exit code when the hub works, and somebody should look."""
+"""The exit code when the hub works, and something needs attention."""
 
 EPILOG = (
     "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Interrupts:
-    """Whether somebody has asked for the end. Who asks twice does not get to wait."""
+    """Whether Ctrl-C has asked for the end. A second Ctrl-C ends at once."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -36,7 +36,7 @@ def told_failures(address: HubAddress, what: str) -> Iterator[None]:
 def asked(address: HubAddress, target: str) -> http.client.HTTPResponse:
     """The answer to a GET, not yet read. Close it."""
     request = urllib.request.Request(f"{address.url}{target}", headers=address.credentials())
-    # What is on this machine is not asked through a proxy.
+    # A hub on this machine is asked without a proxy.
     proxies = [urllib.request.ProxyHandler({})] if address.local else []
     answer: http.client.HTTPResponse = urllib.request.build_opener(*proxies).open(request, timeout=_SOCKET_SECONDS)
     return answer

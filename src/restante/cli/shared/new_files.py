@@ -42,7 +42,7 @@ def new_file(path: Path, *, hidden: bool = False) -> Iterator[io.BufferedWriter]
 
 
 def remove_unfinished(folder: Path, names: str) -> None:
-    """Remove hidden files that a crash left behind; `names` is a pattern. Those that somebody writes to stay."""
+    """Remove hidden files that a crash left behind; `names` is a pattern. Files that a process still writes to stay."""
     for path in folder.glob(f"{_HIDDEN}{names}.*{UNFINISHED}"):
         with suppress(OSError), path.open("rb") as file:
             if _lock(file.fileno()):

@@ -28,5 +28,5 @@ def leave_pandas_out() -> None:
     import pyarrow as pa
 
     with pandas_hidden():
-        # Its Python looks when it makes an array, its C++ when it gives one to NumPy: both once.
+        # The Python of pyarrow looks for pandas when it first makes an array, its C++ when it first gives one to NumPy.
         pa.array([0]).to_numpy()

@@ -30,7 +30,7 @@ _log = logging.getLogger("restante.cluster")
 _LOOK_SECONDS = 0.5
 _SOON_SECONDS = 0.02
 _AGAIN_SECONDS = 1.0
-"""After a shard could not be opened; and for which a free one is left to whom it is due."""
+"""The pause after a shard could not be opened, and the time for which a free shard is left to the node to which it is due."""
 _OPENED_AT_ONCE = 4
 _LEAVING_SECONDS = 30.0
 _READY_SECONDS = 3.0
@@ -50,7 +50,7 @@ class HostedShard(ServedShard, Protocol):
         ...
 
     async def close(self, owner: str | None) -> None:
-        """Take no more, finish what is under way, and let go. Those who are connected are told the owner's address."""
+        """Take no more, finish what is under way, and let go. Connected clients are sent the owner's address."""
         ...
 
 
@@ -158,7 +158,7 @@ class NodeKeeper:
             self._looked.set()
             self._looked.clear()
             with suppress(TimeoutError):
-                # Who dies is missed when its lease is over, and not at some later look.
+                # Look as soon as the next lease may be over, so that a dead node is noticed then and not later.
                 async with asyncio.timeout(min(_LOOK_SECONDS, self._silent.soonest(running_seconds()))):
                     await self._woken.wait()
             await asyncio.sleep(_SOON_SECONDS)
@@ -207,7 +207,7 @@ class NodeKeeper:
         if silent:
             await self._nudge_all()  # The others take their share of what is free now.
         for row in survey.shards:
-            if row.shard not in changing:  # What was read of those may be from before they were taken, or let go of.
+            if row.shard not in changing:  # The row of a changing shard may be from before it was taken, or let go of.
                 self._agree(membership, row)
         self._await_legacies(membership, survey)
         self._take_shares(membership)
@@ -243,11 +243,11 @@ class NodeKeeper:
         elif row.owner == self.session and row.shard not in self._hosted:
             self._start(row.shard, asyncio.to_thread(membership.let_go, row.shard))
         elif row.owner == self.session and row.heir is not None:
-            # It was stated, and the answer was lost: the move goes on.
+            # The heir was stored, and the answer was lost: the move goes on.
             self._start(row.shard, self._hand_over(membership, row.shard, row.heir))
 
     async def _entered(self) -> NodeMembership:
-        """The place among the nodes. Who was taken for dead has lost all shards, and comes anew."""
+        """The membership of this node. If others took it for dead, it has lost all shards, and enters again."""
         if self.membership is not None and self.membership.lost is not None:
             lost, self.membership = self.membership, None
             _log.error("this node was taken for dead, and begins again")

@@ -1,4 +1,4 @@
-"""`PeerServer`: the port on which a node hears the other nodes. Who does not know the secret gets no further than the greeting."""
+"""`PeerServer`: the port on which a node hears the other nodes. Without the secret, nobody gets further than the greeting."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PeerServer:
         if self._server is not None:
             self._server.close()
         for stranger in tuple(self._strangers):
-            stranger.turn_away()  # It would outlive the event loop.
+            stranger.turn_away()  # A connection that is not ended would outlive the event loop.
 
 
 class _Stranger(asyncio.Protocol):
@@ -73,7 +73,7 @@ class _Stranger(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop are of no class of asyncio.
+        # The transports of uvloop are of no class of asyncio.
         self._transport = cast("asyncio.Transport", transport)
         if len(self._strangers) >= _STRANGERS_MAX:
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""`SeatDirectory`: the map of several nodes, as the store says it, and how one of them is told to give its shards away."""
+"""`SeatDirectory`: the map of several nodes, as the store says it, and the call that has one of them give its shards away."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SeatDirectory:
         self._trust = trust
 
     async def read(self, caller: Grant) -> NodeMap:
-        del caller  # who may see why a shard does not serve is decided where it is told
+        del caller  # the route leaves out why a shard does not serve if the caller may not see it
         if not self._seats.survey.shards:
             raise Unavailable("This node has not seen the store yet. Ask again.")
         return NodeMap(

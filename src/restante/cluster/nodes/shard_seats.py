@@ -57,7 +57,7 @@ class ShardSeats:
         """The connections to shards of other nodes."""
 
     def update(self, survey: StoreSurvey) -> None:
-        """Take what the store says now. Connections to who has lost a shard are cut: it may be silent for ever."""
+        """Take what the store says now. Connections to a shard's former owner are cut: it may be silent for ever."""
         self.survey = survey
         self.nodes = {row.session: NodeSeat(row, decode_about(row.about)) for row in survey.nodes}
         for row, before in zip(survey.shards, tuple(self._owners), strict=True):

@@ -1,4 +1,4 @@
-"""Batches: how far each has come, who has not collected, and whom the hub tells of its completion."""
+"""Batches: how far each has come, who has not collected, and who hears of its completion."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def batch(visit: Visit) -> ConsoleReply:
 
 
 async def _pending(visit: Visit, status: BatchStatus) -> PendingPage:
-    """Items that somebody has to acknowledge. An estimated batch does not know which they are."""
+    """Items that are still to be acknowledged. An estimated batch does not know which they are."""
     if status.counting is Counting.ESTIMATED:
         return PendingPage(items=(), next=None)
     return await visit.hub.get(PendingPage, "batches", status.id, "pending", limit=20)
@@ -194,7 +194,7 @@ def _recipient_row(visit: Visit, one: RecipientProgress) -> tuple[Child, ...]:
 
 
 def _by_hand(pending: PendingPage) -> Markup | None:
-    """Items that somebody has to acknowledge, if there are any."""
+    """The section of items that are still to be acknowledged, if there are any."""
     if not pending.items:
         return None
     rows = [(tag("code", item),) for item in pending.items]

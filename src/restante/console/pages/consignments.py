@@ -1,4 +1,4 @@
-"""Consignments: what is staged, by whom, and what was committed when."""
+"""Consignments: the messages staged by each writer, and when they were committed."""
 
 from __future__ import annotations
 

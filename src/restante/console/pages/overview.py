@@ -83,7 +83,7 @@ async def _recipients(visit: Visit, order: str) -> Remembered[SeenRecipients] | 
     return await visit.patiently(SeenRecipients, "recipients", order=order, limit=_TOP)
 
 
-# What is wrong
+# --- Problems
 
 
 async def _jobs(visit: Visit) -> JobPage | None:
@@ -150,7 +150,7 @@ def unit_of(unit: str) -> str:
     return {"per_minute": "per minute", "percent": "%", "count": ""}.get(unit, unit)
 
 
-# What goes through
+# --- Throughput
 
 
 def _tiles(rates: SeenRates) -> Markup:

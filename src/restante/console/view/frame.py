@@ -15,7 +15,7 @@ _UNAVAILABLE = 503
 
 
 def entries(visit: Visit) -> Iterator[Entry]:
-    """Where the visitor may go: name and path. What a role may not look at, and what is not in use, is not offered."""
+    """The pages that the visitor may open: name and path. Pages of extras that are not in use are left out."""
     visitor = visit.visitor
     if visitor.reads:
         yield "Overview", ""

@@ -20,7 +20,7 @@ _TOP = 6
 _COLUMN_WIDTH_MAX = 40.0
 _HOUR = 3_600.0
 _SPAN_SECONDS_MIN = 300.0
-"""A hub that has just started shows so much, so that its first samples can be told apart."""
+"""The shortest span of a plot, so that the first samples of a hub that has just started lie apart and not in one spot."""
 
 Values = Sequence[float | None]
 

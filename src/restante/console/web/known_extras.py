@@ -1,6 +1,6 @@
-"""Extras that a hub has only if they are used: jobs, several nodes or shards. What is not there is not shown.
+"""Extras that a hub has only if they are used: jobs, several nodes or shards. Extras that are not used are not shown.
 
-It is asked at most once in a few seconds for each visitor, not with every page.
+The hub is asked for them at most once in a few seconds for each visitor, not with every page.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def _has_jobs(visitor: ConsoleVisitor, hub: HubAsker) -> bool:
 
 
 async def _has_several(visitor: ConsoleVisitor, hub: HubAsker) -> bool:
-    """Whether there are nodes or shards to be told apart. An older hub has one."""
+    """Whether there are several nodes or shards. An older hub has one."""
     if not visitor.looks:
         return False
     try:

@@ -75,4 +75,4 @@ class Patience:
     def _end(self, key: Hashable, task: asyncio.Task[Remembered[Any]]) -> None:
         self._tasks.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Who still waits is told; nobody else need be.
+            task.exception()  # Waiting callers get the exception; this keeps asyncio from logging it.

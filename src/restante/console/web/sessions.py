@@ -4,7 +4,8 @@ The cookie is a random text; the token that it stands for stays in this process'
 session ends after some hours, after an hour without use, when it is ended, and with the process. A visitor who has not
 signed in has a cookie too, which stands for nothing and is kept nowhere.
 
-What a form sends back against forged requests is derived from the cookie, so another site can neither know nor set it.
+The value that a form sends back against forged requests is derived from the cookie, so another site can neither know nor set
+it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class StreamListener:
 
 
 class PageWatch:
-    """One page that somebody looks at."""
+    """One page that is open in browsers."""
 
     def __init__(self, pace: StreamPace) -> None:
         self._pace = pace
