@@ -1,7 +1,7 @@
 """Makes later starts of Spark quick and free of the network: `python -m restante.spark.prepare`.
 
 Fetches Delta's jars. With `--archive` it also writes the archive of classes, after a short piece of work in a process of
-its own, which takes a minute or more. What is there already stays. Run it when a machine or an image is set up; nothing
+its own, which takes a minute or more. Files that are there already stay. Run it when a machine or an image is set up; nothing
 depends on it.
 """
 

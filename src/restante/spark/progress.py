@@ -110,6 +110,6 @@ def _running(context: SparkContext) -> list[Stage]:
 
 
 def _short(name: str) -> str:
-    """The name of a Spark job as people read it: of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name."""
+    """The short name of a Spark job: `collect` for `collect at /a/long/path/x.py:12`. Jobs that Spark runs aside have no name."""
     called = name.partition(" at ")[0]
     return "aside" if called.startswith("$") else called

@@ -8,10 +8,10 @@ A batch of what is stored can be smaller the second time: the hub's retention ma
 what became of messages comes before them. A delivery without its message harms nobody; a message without its delivery
 would wait for ever. A batch of the feed is always the same: messages come first, and what was erased at last.
 
-The source is read twice at most: for messages, while which it is seen what else there is, and for that. Each time only what
-is needed is fetched from the hub (`narrowing`): messages with their data and without what became of them, then the other
-way round. What is needed more than once is kept while the batch lasts. The careful way, which compares deliveries with those
-that are open, is only gone if there are such.
+The source is read twice at most. The first read takes the messages, and notes which other changes there are (`Facts`); the
+second takes those. Each read fetches only what it needs from the hub (`Narrow`): first messages with their data, without the
+changes that settle them, then the other way round. Rows that are needed more than once are kept while the batch lasts.
+Changes are compared with open deliveries, which costs more, only if there are open ones.
 
 Where the documents in messages are not shown, and the tables lie in a folder, one pass is enough for nearly everything: the
 tasks write the files of both tables while they read (`ByFiles`), and here they are only committed.
@@ -75,8 +75,8 @@ _NONE_OPEN = _Open({})
 class ByFiles:
     """Takes in micro-batches of our own source whose documents are not shown: its tasks write the tables' files.
 
-    Only what has to be compared with deliveries that are open takes the way of rows. Which are open is looked up while the
-    tasks are busy with the first batch. From there on the tasks are told, and say whether something has happened to them.
+    Only changes that must be compared with open deliveries are applied as rows. The driver looks up which deliveries are open
+    while the tasks are busy with the first batch. From then on the tasks know the open ones, and say whether changes touch them.
     """
 
     def __init__(

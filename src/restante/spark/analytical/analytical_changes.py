@@ -66,7 +66,7 @@ MESSAGE_NEEDS = (
     "message_sequence_number",
     *(name for name in MESSAGE_COLUMNS if name != "published_at"),
 )
-"""The columns of changes that messages are made of, and by which it is told what else there is."""
+"""The columns of changes that messages are made of, and those that show which other changes there are."""
 DELIVERY_NEEDS = (
     *("partition", "sequence_number", "change", "at", "message_sequence_number", "id", "recipient", "origin", "kind"),
     *("weight", "expires_at", "bundle_id", "state", "collected_at"),
@@ -143,7 +143,7 @@ def batches_of(changes: DataFrame) -> DataFrame:
 
 
 def erased_of(changes: DataFrame) -> DataFrame:
-    """Recipients of whom nothing is left up to a number."""
+    """The erased recipients, each with the number up to which its messages are erased."""
     erased = changes.where(f.col("change") == "erased").groupBy("partition", "recipient")
     return erased.agg(f.max("message_sequence_number").alias("until"))
 
@@ -176,7 +176,7 @@ def _state() -> Column:
 
 
 def _happened() -> Column:
-    """The time of a change. What is stored says when a message was collected or was to expire; of the rest it is known that it was published."""
+    """The time of a change. A message of a snapshot counts from when it was collected, or expired; else from its publishing."""
     return (
         f.when(f.col("change") != "stored", f.col("at"))
         .when(f.col("state") == "expired", f.coalesce(f.col("expires_at"), f.col("at")))

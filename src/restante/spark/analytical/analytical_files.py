@@ -1,7 +1,7 @@
 """A micro-batch goes into files of the analytical store's tables in the tasks that read it: columns stay columns.
 
-The driver tells the tasks where the tables lie. What it then reads of the micro-batch are not its rows but a description of
-the files that they went into, one for each part, in the column `data`. It is for the driver to commit them to the tables.
+The driver tells the tasks where the tables lie. Then it reads from them not the rows of the micro-batch, but a description of
+the files that the rows went into, one for each part, in the column `data`. The driver commits the files to the tables.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = ["CARRIED", "MISMATCHES", "Fidelity", "Survey", "infer", "mismatches",
 
 
 def infer(source: DataFrame | Survey, known: StructType | None, fidelity: Fidelity) -> StructType:
-    """The known type of the column `document`, grown by what these messages bring. What is known never changes.
+    """The known type of the column `document`, grown by the new fields of these messages. Known fields never change.
 
     A type without fields: no document has shown anything yet.
     """

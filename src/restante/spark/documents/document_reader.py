@@ -40,7 +40,7 @@ def with_struct(frame: DataFrame, layout: Layout, fidelity: Fidelity, suspects: 
     is_suspect = suspects is None or () in suspects
     there = is_document() & parsed(text).isNotNull() if is_suspect else is_document()
     read = f.when(there, f.from_json(text, plan.type.json(), _OPTIONS))
-    # Spark would read the text anew for each column, if this were one expression.
+    # Spark would read the text again for each column, if this were one expression.
     return frame.withColumn("document", read).withColumn("document", plan.convert(f.col("document")))
 
 

@@ -41,7 +41,7 @@ class Misfit(NamedTuple):
 
 
 def grown(known: Layout, shape: Shape, fidelity: Fidelity) -> Layout:
-    """The layout with a place for whatever the shape brings anew, as far as the limits allow."""
+    """The layout with a place for everything new in the shape, as far as the limits allow."""
     room = _Room(limits.DOCUMENT_COLUMNS_MAX - _count(known))
     return _Growth(fidelity, room).layout(known, shape, depth=0) or known
 

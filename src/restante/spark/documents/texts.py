@@ -18,9 +18,9 @@ def is_document() -> Column:
 
 
 def document_text() -> Column:
-    """The JSON text of an object. Whether it is valid nobody has looked, unless it is a bare value.
+    """The JSON text of an object; a bare value is put into one. Only bare values are checked to be valid.
 
-    What is no value by itself (`1,"b":2`) could be one within the braces, so it stays as it is, and cannot be read.
+    A text that is no value by itself (`1,"b":2`) could be valid within the braces, so it stays as it is, and cannot be read.
     """
     text = f.col("data").cast("string")
     wrapped = f.concat(f.lit(f'{{"{BARE_VALUE}":'), text, f.lit("}"))

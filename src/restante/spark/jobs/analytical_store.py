@@ -105,9 +105,9 @@ class RunningStore:
         return lag_of(self.query.lastProgress, ends_of(self._place), self._progress.newest, now=datetime.now(UTC))
 
     def wait(self) -> Outcome:
-        """Wait until the run has ended: with what is there now, or when somebody stops the stream.
+        """Wait until the run has ended: with the last change that is there now, or when the stream is stopped.
 
-        All is in the tables then. If the hub is away, just the lag is not known.
+        By then everything is in the tables. If the hub is away, only the lag is unknown.
         """
         try:
             self.query.awaitTermination()

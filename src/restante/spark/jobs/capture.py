@@ -3,7 +3,7 @@
 Plain readers know nothing of Spark's own list of committed files: they read what lies there. So a micro-batch is written
 beside the capture, and only when it is complete its files are moved in, one by one, under names that follow from the query,
 the micro-batch and the file's place in it. A micro-batch that was begun before is not written again but moved on, and so no
-change is ever there twice. What was erased in the hub is erased from the files as well.
+change is ever there twice. Messages that were erased in the hub are erased from the files as well.
 
 A capture belongs to one hub: numbers of another one would mean other messages. With a topic of Kafka, its records are
 captured in the same way, and it belongs to that topic.
@@ -71,7 +71,7 @@ def run(work: Work, options: Options) -> Outcome:
     """Capture what has happened since the last run; with an interval, until the stream is stopped."""
     name = f"{NAME}-{options.topic}" if options.topic else NAME
     path = absolute(options.path or work.place(name)).rstrip("/")
-    # Of each place its own, so that two captures do not share one.
+    # Each place has a checkpoint of its own, so that two captures do not share one.
     checkpoint = f"{path}.checkpoint" if options.path else work.place("checkpoints", name)
     _check_is_the_same(Folders(work.spark), path=path, checkpoint=checkpoint)
     # Beside the files: only there a move is sure to be within one file system.
@@ -103,7 +103,7 @@ def _changes(work: Work, options: Options) -> DataFrame:
 
 def _records(work: Work, options: Options) -> DataFrame:
     source = topic_source(options)
-    topic_ranges(source)  # an error of Kafka is told here as it is, and not from within a stream
+    topic_ranges(source)  # raises an error of Kafka as it is, before it would come wrapped from within a stream
     return work.spark.readStream.format(topic_stream.NAME).options(**topic_stream.stream_options(source)).load()
 
 

@@ -94,7 +94,7 @@ def _scores(told: DataFrame) -> DataFrame:
 
 
 def _rank(order: tuple[str, bool]) -> Column:
-    """A place of one's own, by name among equals, and the rank that equals share; null for who has no such figure."""
+    """A place that nobody shares, by name among equals, and the rank that equals share; null where the figure is missing."""
     figure, ascending = order
     value = f.col(figure).asc_nulls_last() if ascending else f.col(figure).desc_nulls_last()
     scope = Window.partitionBy("of", "within")

@@ -1,7 +1,7 @@
 """A user's own report: a Python file with a `transform`, computed, kept and delivered like the others.
 
-The function is given what its parameters are named after: `messages` and `deliveries`, the tables; `as_of`, the moment
-of the report; `since` and `until`, if the run was told them. It gives a frame.
+The names of the function's parameters say what it gets: `messages` and `deliveries`, the tables; `as_of`, the moment of the
+report; `since` and `until`, if the run has them. It returns a frame.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Any property will do: a column, an entry of a map, something deep within a docum
 as there are such questions, each with its own schedule. A run reads what has changed since the last one, and makes one
 commit: the rows that came, the rows that went, and the slices that were merged with them (`restante.spark.tables.slices`). The
 commit says up to which version of the table it goes, so a run that is killed has done all or nothing. A store whose
-definition has changed is built anew in the same place; until that commit, readers see the old one.
+definition has changed is built again in the same place; until that commit, readers see the old one.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Store:
         return next((state for text in told if text and (state := _state_of(text))), None)
 
     def build(self, source: TableSource, wanted: CopyState) -> Outcome:
-        """All of it anew. The commit takes the place of whatever was there."""
+        """Build the whole store again. The commit replaces everything that was there."""
         self._work.tell(f"The store {self._name} is built again.")
         keyed = transform(table_changes.whole(self.spark, source), self.options)
         rows = keyed.count()

@@ -1,9 +1,9 @@
 """Captured files brought back into a hub, with the ids that the messages had: again and again, and each message is there once.
 
-What was waiting waits again. What was set aside had not been collected either, so it waits too. What was collected, expired
-or withdrawn comes back only if all is asked for, and without a time to expire that has passed; what was erased never does,
-nor do the hub's own messages, of the origin `restante`.
-All of it is one consignment, whose key follows from what was captured and what was asked for.
+Messages that were waiting wait again. Those that were set aside had not been collected either, so they wait too. Messages that
+were collected, expired or withdrawn come back only if all are asked for, and without a time to expire that has passed. Erased
+messages never come back, nor do the hub's own, of the origin `restante`. A replay is one consignment, whose key follows from
+the captured files and the options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options of jobs that read a topic of Kafka. What its records are, each job says itself."""
+"""The options of jobs that read a topic of Kafka. Each job says itself what the records are."""
 
 from __future__ import annotations
 

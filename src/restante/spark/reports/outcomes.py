@@ -21,8 +21,8 @@ def fates(
 ) -> DataFrame:
     """A row per message: its state then, and how many seconds it waited if it was collected.
 
-    What happened after `as_of` is left out, as if it had not happened yet. The table knows only what happened last to a
-    message: one that was set aside before `as_of` and released after it counts as waiting. `since` (inclusive) and
+    Events after `as_of` are left out, as if they had not happened yet. The table knows only the last event of a message: one
+    that was set aside before `as_of` and released after it counts as waiting. `since` (inclusive) and
     `until` (exclusive) choose messages by when they were published. A message that was released to the end of its
     mailbox lives on under another number, and counts once: there.
     """

@@ -1,4 +1,4 @@
-"""A report that a user wrote: its file is read and run, and what goes wrong in it is told by file and line."""
+"""A report that a user wrote: its file is read and run, and errors in it are reported by file and line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReportFile:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Run the file, as an import would. It leaves nothing behind, and the next run reads it anew."""
+        """Run the file, as an import would. It is not kept as a module, and the next run reads it again."""
         try:
             source = Path(path).read_bytes()
         except OSError as error:
@@ -94,7 +94,7 @@ def _told(path: str) -> Iterator[None]:
 
 
 def _line(path: str, error: Exception) -> int | None:
-    """The innermost line of the file that has to do with it; also if it ran far away, whence only text comes back."""
+    """The innermost line of the file in the error. If it ran in another process, the line is found in the text of the error."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]

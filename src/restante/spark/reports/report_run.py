@@ -88,7 +88,7 @@ def opened(work: Work) -> tuple[DataFrame, DataFrame]:
 
 
 def conclude(work: Work, name: str, report: DataFrame, *, moment: ReportMoment, options: ReportOptions) -> Outcome:
-    """Keep the report, post it to whom the options name, and tell of it."""
+    """Keep the report, send it to the recipients that the options name, and return it with its figures."""
     check_name(name)
     check_columns(report, each=options.deliver_each)
     work.tell(f"Computing the report {name} as of {moment.as_of:%Y-%m-%d %H:%M:%S} UTC.")

@@ -78,7 +78,7 @@ def bootstrap(spark: SparkSession, **options: str) -> tuple[DataFrame, Positions
 def compose(frame: DataFrame, function: Composing, *, columns: Sequence[str] = ("recipient", "data")) -> DataFrame:
     """A message for each row, by a function that gets the row as a dict and gives a dict of these columns of a message.
 
-    Data that is neither bytes nor text becomes JSON. What the function raises is told with the row.
+    Data that is neither bytes nor text becomes JSON. An exception of the function is reported with the row.
     """
     unknown = [name for name in columns if name not in WRITTEN_FIELDS]
     if unknown:

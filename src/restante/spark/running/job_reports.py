@@ -170,7 +170,7 @@ class ReportedRun:
         self._reporter.put_ended(self, self.said(JobRunState.DONE, outcome=outcome), next_at)
 
     def failed(self, error: BaseException, *, next_at: datetime | None = None) -> None:
-        """Note that a run raised this. What an interrupt raises is no failure."""
+        """Note that a run raised this. An interrupt counts as stopped, not as failed."""
         if isinstance(error, KeyboardInterrupt | SystemExit) or interrupted(error):
             self.stopped()
             return

@@ -1,7 +1,8 @@
 """Jobs on their schedules, in one Spark session: a thread looks after each, so that no two runs of it overlap.
 
-A job that fails is told, and run again at its next time. Jobs of one name wait for one another: they share tables and
-checkpoints. When the end is asked for, streams are stopped, what is under way is finished or, after a while, cancelled.
+A failure of a job is logged and reported, and the job runs again at its next time. Jobs of one name wait for one another,
+because they share tables and checkpoints. At the end, streams are stopped, and runs under way may finish; those that take too
+long are cancelled.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class _Round(threading.Thread):
         reported = None if self._reporter is None else self._reporter.begun(name, schedule=self._schedule)
         try:
             outcome = self._entry.job.run(self._work, self._entry.options)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and the others go on
+        except Exception as error:  # noqa: BLE001  # any error is reported, and the other jobs go on
             return self._failed(past.failed(_now()), error, _seconds(started), reported)
         return self._done(past.done(_now()), outcome, _seconds(started), reported)
 

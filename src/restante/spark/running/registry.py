@@ -1,7 +1,7 @@
 """The jobs by their names, and their options made of text.
 
 A job is a module of `restante.spark.jobs` that has `NAME`, `SUMMARY`, `Options` and `run`; nothing else registers it.
-What is wrong with an option is told in words: which ones there are, and what a value must be.
+The error about a wrong option says which options there are, and what a value must be.
 """
 
 from __future__ import annotations

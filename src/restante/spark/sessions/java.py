@@ -125,7 +125,7 @@ def _asked(command: Path) -> Java | None:
 
 
 def _trusting() -> tuple[str, ...]:
-    """Options by which Java trusts whom this machine trusts; none if it keeps no certificates where Python looks."""
+    """Options that make Java trust the certificates that Python trusts; none if there are none where Python looks."""
     authorities = _authorities()
     if not authorities:
         return ()

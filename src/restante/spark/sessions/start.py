@@ -161,7 +161,7 @@ def _ending_java_if_it_fails() -> Iterator[None]:
         return started[-1]
 
     names["Popen"] = noted
-    log.setLevel(logging.CRITICAL)  # It would tell of each connection that is cut; what is wrong is raised as well.
+    log.setLevel(logging.CRITICAL)  # py4j would log each connection that is cut; errors are raised anyway.
     try:
         yield
     except BaseException:

@@ -27,7 +27,7 @@ def stop_streams(spark: SparkSession) -> int:
             _await_pause(query)
             query.stop()
         except (PySparkException, Py4JError):
-            continue  # It has failed meanwhile; the thread that waits for it hears of it.
+            continue  # The stream has failed meanwhile; the thread that waits for it gets the error.
     return len(active)
 
 

@@ -1,8 +1,8 @@
 """A stream as the one member of a group: it begins where the group is, and writes there how far it has read.
 
-A group is shared by members that each have some of its partitions. A stream reads all that it is told to read, so it takes
-them all, or none: a group that other members work on is refused, and if one takes a partition over, the stream ends. So
-two never write the positions of one group, and each knows.
+A group is shared by members that each have some of its partitions. A stream reads all partitions of its options, so it takes
+them all, or none: a group that other members work on is refused, and if one takes a partition over, the stream ends. So two
+never write the positions of one group.
 """
 
 from __future__ import annotations

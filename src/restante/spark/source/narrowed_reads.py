@@ -37,7 +37,7 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     made_by: str | None = None
     """A function, as `module:name`, that is given the rows of each part; what it makes of them comes in their place."""
     told: str = ""
-    """The text that is told to that function."""
+    """A text that is passed to that function."""
 
     def made_of(self, rows: Iterator[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
         """The rows that come in the place of these."""
@@ -62,7 +62,7 @@ def narrowed(spark: SparkSession, narrow: Narrow) -> Iterator[None]:
 
 
 def narrow_of_task() -> Narrow | None:
-    """The narrowing that the task that runs here was told; None: everything is needed."""
+    """The narrowing of the task that runs here, from its local properties; None: everything is needed."""
     task = TaskContext.get()
     told = None if task is None else task.getLocalProperty(_PROPERTY)
     if task is None or told is None:

@@ -1,4 +1,4 @@
-"""Options out of texts and files: what each may be is told in words, and what is wrong with one in the same words."""
+"""Options out of texts and files. Help texts and errors describe in the same words what each option may be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The options of `format("restante")`, read and checked before anything is asked of the hub.
 
-Spark starts a process of its own for each step of its planning, and each imports this anew. So what takes long to import is
-imported where it is used.
+Spark starts a process of its own for each step of its planning, and each imports this module again. So modules that take long
+to import are imported where they are used.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Filters:
     recipients: tuple[str, ...] = ()
 
     def wish(self, columns: tuple[str, ...]) -> FeedWish:
-        """The wish as the hub is told, with the columns that are needed."""
+        """The wish that is sent to the hub, with the columns that are needed."""
         from restante.model.feed.feed_answers import FeedWish  # noqa: PLC0415 - it brings Arrow
 
         return FeedWish(origins=self.origins, kinds=self.kinds, recipients=self.recipients, columns=columns)

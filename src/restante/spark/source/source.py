@@ -1,6 +1,6 @@
 """`format("restante")`: what Spark asks for a reader or a writer.
 
-It does so in processes that it starts for that and that import this anew: each imports only what it goes on to use.
+Spark asks in processes that it starts for that, and each of them imports this module. So functions import what they use.
 """
 
 # ruff: noqa: PLC0415 - see above

@@ -93,7 +93,7 @@ def records_of(topic: str, settings: dict[str, Any], wanted: TopicRange) -> Iter
             if silent > _SILENT_LOOKS_MAX:
                 raise Unavailable(f"Kafka gave no record of {topic}/{number} for {_SILENT_LOOKS_MAX} seconds.")
             found = [message for message in messages if _is_record(message, library)]
-            # The end is told by a record beyond it, or by the end of the topic: markers of transactions are no records.
+            # A record beyond the end, or the end of the topic, shows that all is read: markers of transactions are no records.
             done = len(found) < len(messages) or bool(found and found[-1].offset() >= end - 1)
             kept = [message for message in found if message.offset() < end]
             if kept:

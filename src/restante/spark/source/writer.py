@@ -110,7 +110,7 @@ class _Task:
         self._writing = writing
         self._key = key
         self._writer = f"{context.partitionId():06d}"
-        # Numbers of Spark begin anew with each driver, and an attempt of an earlier one may have staged already.
+        # Spark numbers attempts from 0 with each driver, and an attempt of an earlier driver may have staged already.
         self._attempt = secrets.randbits(63)
         self._offsets: dict[int, int] = {}
         """How many rows lie before each parcel."""

@@ -127,7 +127,7 @@ class Capture:
         self.changes += self._spark.read.schema(rows.schema).parquet(staged).count()
 
     def forget(self, batch: DataFrame) -> None:
-        """Each file in which an erased recipient stands is written anew without it, and takes the old one's place."""
+        """Write each file that contains an erased recipient again without it; the new file takes the old one's place."""
         erased = batch.where(f.col("change") == ERASED).select("partition", "recipient", "message_sequence_number")
         told = erased.collect()
         if not told:
@@ -156,7 +156,7 @@ def transform_records(records: DataFrame) -> DataFrame:
 
 
 class RecordCapture(Capture):
-    """The files of one topic. What a record says nobody looks at, so nothing is erased from them."""
+    """The files of one topic. Nothing looks into the records, so nothing is erased from them."""
 
     order = "offset"
 

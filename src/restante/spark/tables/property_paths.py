@@ -1,7 +1,7 @@
 """A value anywhere in a row, by its path: `recipient`, `properties.region`, `document.customer.region`, `data.customer.region`.
 
-The first name is a column. What follows leads on into it, whatever it is: a struct's fields, a map's entries, a variant,
-or text and bytes that hold JSON. Out of JSON, maps and variants comes text; a struct's field keeps its type.
+The first name is a column. The next names lead into its value: a struct's fields, a map's entries, a variant, or text and
+bytes that hold JSON. Out of JSON, maps and variants comes text; a struct's field keeps its type.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How a partitioned store lies on disk: in slices, each of them sorted by the key over all its files.
 
-What a run brings becomes a slice of its own, so writing costs what is new and not what is there. Within a slice the files
-have ranges of keys that do not overlap, so a query for one key reads one file of each slice, and of that one row group
-or two. A store of many slices would be slow again. So small slices are merged, and a large one takes part only if those
-that are merged have grown to half its size: then each row is rewritten a number of times that grows with the logarithm of
-the rows, and never more than `STORE_SLICES_MAX` slices stay.
+The new rows of a run become a slice of their own, so the cost of writing grows with the new rows and not with the store.
+Within a slice the files have ranges of keys that do not overlap, so a query for one key reads one file of each slice, and of
+that one row group or two. Queries on many slices would be slow again. So small slices are merged, and a large one takes part
+only if those that are merged have grown to half its size: then each row is rewritten a number of times that grows with the
+logarithm of the rows, and never more than `STORE_SLICES_MAX` slices stay.
 """
 
 from __future__ import annotations

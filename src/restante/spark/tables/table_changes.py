@@ -28,7 +28,7 @@ class TableSource:
 
     path: str
     table_id: str
-    """Another one, if the table was made anew."""
+    """The id of the table. A table that was dropped and created again has another one."""
     version: int
     has_feed: bool
 
@@ -95,7 +95,7 @@ def identity_of(schema: StructType) -> tuple[str, ...]:
 def was_cleaned_away(error: PySparkException | Py4JJavaError) -> bool:
     """Whether an error says that a file, or the log of a version, is no longer there.
 
-    What fails in a task comes as an error of Java's, and says what it is in its text only.
+    An error in a task comes as an error of Java, which says what it is only in its text.
     """
     is_told = isinstance(error, PySparkException)
     condition = (error.getCondition() or "") if is_told else str(error)

@@ -198,7 +198,7 @@ def _statistics(rows: int, bounds: Mapping[str, _Bounds]) -> str:
 
 
 def _told(value: object, *, upwards: bool = False) -> object:
-    """Times are told in whole milliseconds: within them lies everything that is in the file."""
+    """A bound as Delta's log has it. Times become whole milliseconds, rounded outwards, so that all rows lie within the bounds."""
     if not isinstance(value, datetime):
         return value
     whole = value.astimezone(UTC).replace(microsecond=value.microsecond // 1_000 * 1_000)

@@ -1,8 +1,8 @@
 """Delta tables: made with the properties that any reader understands, appended to once, merged, compacted, cleaned.
 
-Readers other than Spark know the plain format only. So a table has no deletion vectors and no renamed columns, and a
-variant only where somebody asked for one. What each commit costs is kept low: statistics of the columns that queries ask
-by, few checkpoints of the log, and no more log than the versions that can be read.
+Readers other than Spark know the plain format only. So a table has no deletion vectors and no renamed columns, and a variant
+only where the options ask for one. The cost of a commit is kept low: statistics only of the columns that queries filter by,
+few checkpoints of the log, and no more log than the versions that can be read.
 """
 
 from __future__ import annotations
