@@ -315,7 +315,8 @@ class BridgeIn:
 
     def _assigned(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
         for own in places:
-            self._gathered.pop((own.topic, own.partition), None)  # The partition is read again from its committed position.
+            # The partition is read again from its committed position.
+            self._gathered.pop((own.topic, own.partition), None)
             try:
                 self._wait_for_source((own.topic, own.partition), own)
             except (InvalidOperation, Unavailable) as error:
