@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.groups import PauseGroup, ResumeGroup
+from restante.hub.actions.action_metrics import action_totals
 from restante.hub.engine.health_sources import HealthSources
 from restante.model.health.bounds import Reading
 from restante.model.work.results import OutcomeState
@@ -30,8 +31,8 @@ def test_waiting_doing_failing_and_poison_are_measured() -> None:
     assert (round(found["time_in_queue"].value), round(found["time_to_do"].value)) == (2_000, 3_000)
     assert (found["failures"].value, found["poisoned"].value, found["backlog"].value) == (1, 1, 0)
     assert found["poisoned"].reason
-    totals = {own.action: own for own in world.hub.action_totals()}
-    assert (totals["add"].group, totals["add"].accepted, totals["add"].done) == (GROUP, 4, 2)
+    totals = action_totals(world.hub.core)
+    assert (totals[GROUP, "add"].accepted, totals[GROUP, "add"].done) == (4, 2)
     world.hub.close()
 
 
@@ -69,6 +70,6 @@ def test_what_waits_for_a_minute_is_backlog_and_strangers_names_are_one() -> Non
     for row in world.handed():
         world.report(row)
     assert readings(world)["backlog"].value == 0
-    totals = {own.action: own for own in world.hub.action_totals()}
-    assert (totals[""].accepted, totals[""].done, totals["add"].done) == (1, 1, 4)
+    totals = action_totals(world.hub.core)
+    assert (totals["", ""].accepted, totals["", ""].done, totals[GROUP, "add"].done) == (1, 1, 4)
     world.hub.close()

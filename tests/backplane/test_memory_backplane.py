@@ -18,6 +18,7 @@ from restante.calls.batches import OpenBatch
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, InvalidOperation, InvalidRequest, InvalidSettings, MessageConflict, Unavailable
+from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.door.hub import OpenHub
 from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import decode_record, encode_columns, encode_letters
@@ -47,7 +48,7 @@ def history(hub: OpenHub, recipient: str) -> list[Message]:
 def until_stored(hub: OpenHub, messages: int) -> None:
     """Wait until the owner has stored so many."""
     done = threading.Event()
-    totals = hub.backplane.totals
+    totals = hub.core.memory(BackplaneMemory).totals
     while totals.messages < messages:
         assert not done.wait(0.01)
 
@@ -107,7 +108,7 @@ def test_a_conflict_is_told_to_its_sender_and_kept_as_poison() -> None:
             )
         assert [fault.index for fault in caught.value.faults] == [1]
         assert [message.text for message in history(hub, "ada")] == ["first"]
-        assert hub.backplane.totals.refused == 1
+        assert hub.core.memory(BackplaneMemory).totals.refused == 1
         hub.call(Publish.of(Message(recipient="ada", text="next")))
         assert [message.text for message in history(hub, "ada")] == ["first", "next"]
 
@@ -128,7 +129,7 @@ def test_what_is_no_record_is_poison_and_blocks_nothing() -> None:
         for content in (b"", b"RBr1 and then nonsense that is long enough for a head and a sum", letters(_made(other))):
             backplane.produce(place, content, lambda _: None)
         hub.call(Publish.of(Message(recipient="ada", text="after")))
-        assert hub.backplane.totals.refused == 3
+        assert hub.core.memory(BackplaneMemory).totals.refused == 3
         assert [message.text for message in history(hub, "ada")] == ["after"]
         assert history(hub, other) == []
 
@@ -145,7 +146,7 @@ def test_a_new_owner_begins_where_the_store_ends() -> None:
     backplane.produce(place, letters(_made("ada")), lambda _: None)
     with opened(backplane, store) as hub:
         until_stored(hub, 1)
-        assert hub.backplane.totals.records == 1
+        assert hub.core.memory(BackplaneMemory).totals.records == 1
         assert [len(history(hub, f"r{n}")) for n in range(20)] == [1] * 20
         assert [message.text for message in history(hub, "ada")] == ["x"]
 
@@ -158,7 +159,7 @@ def test_a_copy_of_a_record_is_stored_once() -> None:
             backplane.produce(place, letters(_made("ada")), lambda _: None)
         hub.call(Publish.of(Message(recipient="ada", text="after")))
         assert [message.text for message in history(hub, "ada")] == ["x", "after"]
-        assert hub.backplane.totals.duplicates == 2
+        assert hub.core.memory(BackplaneMemory).totals.duplicates == 2
 
 
 def test_a_log_that_was_made_again_is_not_skipped_in_silence() -> None:
@@ -176,7 +177,7 @@ def test_a_log_that_answers_late_is_looked_at_before_anything_is_handed_in() -> 
         with pytest.raises(Unavailable, match="not looked at"):
             hub.call(Publish.of(Message(recipient="ada"), accept=Accept.ACCEPTED))
         backplane.away = None
-        while hub.backplane.unfit is not None:
+        while hub.core.memory(BackplaneMemory).unfit is not None:
             assert not threading.Event().wait(0.01)
         assert hub.call(Publish.of(Message(recipient="ada", text="hello"))).accepted == 1
 

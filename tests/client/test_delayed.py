@@ -271,7 +271,7 @@ def test_one_is_taken_back_in_the_commit_that_puts_it_aside(tmp_path: Path) -> N
             return kept.delayed, taken, plan_take_back(core, address, "later", draft)
 
         assert core.commit(both) == (1, True, False)
-        assert link.delayed_count() == 0
+        assert link.core.memory(DelayedMemory).count == 0
         assert hub.recipient("ada").explain().not_yet_visible == 0
         assert hub.send(message).delayed == 1
     with closing(open_store(tmp_path / "data")) as store:

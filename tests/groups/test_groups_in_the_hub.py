@@ -485,7 +485,7 @@ def test_a_group_that_was_overtaken_is_told_or_goes_on_as_it_said() -> None:
         world.next(strict.member_id, strict.partitions, "strict")
     assert refused.value.details["partition"] in range(4)
     assert world.next(easy.member_id, easy.partitions, "easy")
-    assert all(own.overtaken for own in world.hub.group_totals())
+    assert all(own.overtaken for own in world.hub.core.memory(GroupMemory).groups.values())
     world.hub.close()
 
 

@@ -18,6 +18,7 @@ from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import DataDamaged, InvalidRequest, PartitionUnknown, PositionAhead, PositionGone, RestanteError
 from restante.hub.doctor.doctor import examine
+from restante.hub.feed.calls import feed_readers
 from restante.limits import MIB, READERS_REMEMBERED_MAX
 from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.feed.feed_answers import FeedWish
@@ -325,14 +326,14 @@ def test_readers_are_counted_by_name_and_only_so_many(hub: Hub) -> None:
     hub.producer.send(letters(range(1, 11)))
     inside(hub).call(ReadFeed(0, limit=4, reader="lake"))
     inside(hub).call(ReadFeed(0, after=4, limit=4, reader="lake"))
-    (status,) = inside(hub).feed_readers()
+    (status,) = feed_readers(inside(hub).core)
     assert (status.reader, status.lag, status.changes, status.requests) == ("lake", 2, 8, 2)
     hub.producer.send(letter(11))
-    assert inside(hub).feed_readers()[0].lag == 3
+    assert feed_readers(inside(hub).core)[0].lag == 3
     for number in range(READERS_REMEMBERED_MAX):
         inside(hub).call(ReadFeed(0, reader=f"r{number}"))
-    assert "lake" not in [reader.reader for reader in inside(hub).feed_readers()]
-    assert len(inside(hub).feed_readers()) == READERS_REMEMBERED_MAX
+    assert "lake" not in [reader.reader for reader in feed_readers(inside(hub).core)]
+    assert len(feed_readers(inside(hub).core)) == READERS_REMEMBERED_MAX
 
 
 # --- Filing, retention, and opening again -----------------------------------------------------------------------------

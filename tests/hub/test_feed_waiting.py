@@ -19,6 +19,7 @@ from restante.client.surface.surface import Hub
 from restante.errors import Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.hub.engine.bell import Bell
+from restante.hub.feed.calls import feed_readers
 from restante.model.columns.arrow import numbers_of
 from restante.model.feed.feed_answers import FeedAnswer
 from restante.stores.memory import MemoryStore
@@ -104,7 +105,7 @@ def test_many_wait_in_an_event_loop_without_a_thread_each(hub: Hub) -> None:
 
     answers = asyncio.run(follow())
     assert [told(answer.table.to_pylist()) for answer in answers] == [[(1, "published", 1)]] * 100
-    assert len(inside(hub).feed_readers()) == 100
+    assert len(feed_readers(inside(hub).core)) == 100
 
 
 def test_nothing_waits_in_an_event_loop_for_longer_than_asked(hub: Hub) -> None:

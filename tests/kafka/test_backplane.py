@@ -16,6 +16,7 @@ from restante.backplanes.kafka import KafkaBackplane
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import InvalidOperation, InvalidSettings, MessageConflict
+from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.door.hub import OpenHub
 from restante.model.backplane.accept import Accept
 from restante.ports.backplane import Delivered, Undelivered
@@ -44,7 +45,7 @@ def history(hub: OpenHub, recipient: str) -> list[Message]:
 
 
 def until_stored(hub: OpenHub, messages: int) -> None:
-    while hub.backplane.totals.messages < messages:
+    while hub.core.memory(BackplaneMemory).totals.messages < messages:
         assert not threading.Event().wait(0.01)
 
 
@@ -68,7 +69,9 @@ def test_publishes_go_through_the_topic_and_are_stored_once(broker: Broker, tmp_
         assert again.positions[0].position == sum(
             record.partition() == again.positions[0].partition for record in records
         )
-        assert hub.backplane.totals.records == 1, "the new owner begins at the position that is stored"
+        assert hub.core.memory(BackplaneMemory).totals.records == 1, (
+            "the new owner begins at the position that is stored"
+        )
         assert len(history(hub, "r1")) == 502
 
 

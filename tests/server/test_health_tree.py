@@ -20,6 +20,7 @@ from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.groups import DefineGroup, JoinGroup, WriteCheckpoint
 from restante.calls.mailboxes import ListPartitions
 from restante.errors import InvalidRequest, Unavailable
+from restante.hub.batches.memory import BatchMemory
 from restante.hub.doctor.doctor import examine
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
@@ -298,7 +299,7 @@ def test_a_webhook_that_refuses_turns_the_webhooks(tmp_path: Path) -> None:
         wire("POST", f"/v1/batches/{batch}/seal")
         receiver.next()
         receiver.next()
-        totals = running.desk.hub.batch_totals
+        totals = running.desk.hub.core.memory(BatchMemory)
         ends = time.monotonic() + 30
         while not totals.notices_failed and time.monotonic() < ends:
             threading.Event().wait(0.01)

@@ -23,6 +23,7 @@ from restante.calls.publishing import Publish
 from restante.calls.shards import CloseBatchParts, EnlistBatch, ReportBatchParts
 from restante.errors import BatchSealed, BatchUnknown, InvalidRequest, Unavailable
 from restante.hub.batches.batch_parts import load_part_work
+from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.part_calls import between_shards
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.subjects import FUNCTIONS
@@ -188,7 +189,7 @@ def test_final_counts_are_sent_until_they_are_taken(shards: Shards, way: str) ->
     assert state(shards, batch) is BatchState.COMPLETE
     settle(shards)
     assert not load_part_work(shards.stores[1], range(PARTITIONS)).reports
-    assert shards.hubs[0].batch_totals.completed == 1
+    assert shards.hubs[0].core.memory(BatchMemory).completed == 1
 
 
 def test_an_enlisting_that_comes_late_opens_nothing_that_is_closed(shards: Shards) -> None:

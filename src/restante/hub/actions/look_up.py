@@ -1,4 +1,4 @@
-"""Looking up the status of an action by its id, in every partition unless its thing is named; and totals of actions."""
+"""Looking up the status of an action by its id, in every partition unless its thing is named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 
 import msgspec
 
@@ -19,8 +18,7 @@ from restante.hub.engine.core import Core, is_text, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find_row
 from restante.model.access.access import EVERYTHING, Grant, Role
-from restante.model.actions.action_answers import ActionProblem, ActionStatus, NamedTotals
-from restante.model.actions.action_counts import ActionTotals
+from restante.model.actions.action_answers import ActionProblem, ActionStatus
 from restante.model.actions.action_row import (
     ActionRow,
     ActionState,
@@ -187,15 +185,3 @@ def _status(
         ended_at=moment(row.ended_at) if row.ended_at else None,
         **optional,  # type: ignore[arg-type]
     )
-
-
-def action_totals(core: Core) -> tuple[NamedTotals, ...]:
-    """Totals of actions by declared name. All other names are counted together, without a name and a group."""
-    owners, others = core.memory(GroupMemory).actions(), ActionTotals()
-    found = []
-    for name, totals in sorted(core.memory(ActionMemory).totals.items()):
-        if name in owners:
-            found.append(NamedTotals(group=owners[name], action=name, **asdict(totals)))
-        else:
-            others.take_in(totals)
-    return (*found, NamedTotals(group="", action="", **asdict(others)))

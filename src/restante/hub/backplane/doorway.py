@@ -20,6 +20,7 @@ from restante.hub.backplane.dispatch import Dispatch, SentRecord
 from restante.hub.engine.committer import answer_all
 from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import encode_columns, encode_letters
+from restante.model.health.hub_metric import HubMetric, counter, gauge
 from restante.model.mailboxes.answers import LogPosition, Receipt
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
@@ -38,6 +39,14 @@ class RecordParcel(NamedTuple):
     partition: int
     rows: Sequence[int] | NDArray[np.int64]
     content: Content
+
+
+def door_metrics(waiting: int, lost: int) -> tuple[HubMetric, ...]:
+    """The metrics of a door, be it one without a backplane."""
+    return (
+        gauge("restante_backplane_waiting", "Records of the backplane for which senders wait.", waiting),
+        counter("restante_backplane_lost", "Records that the backplane did not confirm.", lost),
+    )
 
 
 class Doorway:
@@ -61,6 +70,9 @@ class Doorway:
     def waiting(self) -> int:
         """How many records are not settled yet."""
         return len(self._waiting)
+
+    def metrics(self) -> tuple[HubMetric, ...]:
+        return door_metrics(self.waiting, self.lost)
 
     def dispatch(self, accept: Accept) -> Dispatch:
         """A publish, to be sent."""

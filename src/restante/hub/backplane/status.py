@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from restante.calls.backplane import ListRefusedRecords, ReadBackplane
 from restante.errors import InvalidRequest, Unavailable
+from restante.hub.backplane.doorway import door_metrics
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.engine.core import Core
 from restante.hub.engine.health_sources import HealthSources
@@ -14,7 +15,8 @@ from restante.hub.engine.procedures import Functions
 from restante.model.access.access import Grant
 from restante.model.backplane.backplane_answers import BackplaneStatus, LogProgress, RefusedPage, RefusedRecord
 from restante.model.backplane.poison import decode_poison, key_position, poison_key, shown
-from restante.model.health.bounds import ONE_IS_RED, Reading
+from restante.model.health.bounds import flag
+from restante.model.health.hub_metric import HubMetric, counter
 from restante.model.health.tree import HealthLeaf
 from restante.model.mailboxes.list_pages import page_size
 from restante.model.sources.source import NO_POSITION
@@ -131,14 +133,23 @@ def _leaf(memory: BackplaneMemory) -> HealthLeaf:
     gone = f"The log removed {missed} records before they were stored. Raise its retention." if missed else None
     away = failure_of(memory)
     readings = (
-        _red("away", None if away is None else f"Publishes are not taken or stored: {away}"),
-        _red("missed", gone),
+        flag("away", None if away is None else f"Publishes are not taken or stored: {away}"),
+        flag("missed", gone),
     )
     return HealthLeaf(component="doors", part="backplane", readings=readings)
 
 
-def _red(name: str, reason: str | None) -> Reading:
-    return Reading(name=name, value=float(reason is not None), unit="failures", bound=ONE_IS_RED, reason=reason)
+def backplane_metrics(core: Core) -> tuple[HubMetric, ...]:
+    """All are 0 on hubs that have no backplane."""
+    memory = core.memory(BackplaneMemory)
+    totals, doorway = memory.totals, memory.doorway
+    return (
+        counter("restante_backplane_records", "Records read from the backplane.", totals.records),
+        counter("restante_backplane_messages", "Messages stored from the backplane.", totals.messages),
+        counter("restante_backplane_skipped", "Records that were stored before.", totals.skipped),
+        counter("restante_backplane_refused", "Records that could not be stored, and are kept.", totals.refused),
+        *(door_metrics(0, 0) if doorway is None else doorway.metrics()),
+    )
 
 
 FUNCTIONS: Functions = {

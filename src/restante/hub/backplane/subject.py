@@ -14,6 +14,7 @@ def _open(core: Core, opening: Opening) -> None:
 SUBJECT = HubSubject(
     functions=calls.FUNCTIONS,
     open=_open,
+    metrics=status.backplane_metrics,
     close=calls.end,
     tasks=(tasks.READER, tasks.WAITS),
     chores=(status.forget_poison,),

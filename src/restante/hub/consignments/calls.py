@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from restante.calls.consignments import (
     BeginConsignment,
     CommitConsignment,
@@ -32,22 +30,11 @@ from restante.hub.engine.procedures import Functions
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
-from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
+from restante.model.consignments.consignment_answers import ConsignmentDetails, ConsignmentTotals, Staged
 from restante.model.consignments.stageable_messages import check_stageable
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing.few_or_many import EncodedPublish
-
-
-class ConsignmentTotals(NamedTuple):
-    """Counts of messages staged in all open consignments, and of those committed since the hub was opened."""
-
-    open: int
-    staged_bytes: int
-    staged_messages: int
-    committed: int
-    accepted: int
-    duplicates: int
 
 
 def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:

@@ -12,6 +12,7 @@ from restante.hub.consignments.staged_parcels import load_room, load_rounds
 from restante.hub.engine.core import Core
 from restante.hub.engine.subject import HubSubject, Opening
 from restante.hub.mailboxes.mailbox import KeptAside
+from restante.model.health.hub_metric import HubMetric, counter, gauge
 from restante.model.storage.changes import Space
 
 
@@ -29,6 +30,16 @@ def _begin(core: Core, opening: Opening) -> None:
     consignments.tidy_leftovers(core, opening.rows)
 
 
+def _metrics(core: Core) -> tuple[HubMetric, ...]:
+    totals = calls.consignment_totals(core)
+    return (
+        gauge("restante_consignments_open", "Consignments that are open.", totals.open),
+        gauge("restante_staged_messages", "Messages that open consignments have staged.", totals.staged_messages),
+        gauge("restante_staged_bytes", "Bytes that open consignments have staged.", totals.staged_bytes),
+        counter("restante_consignments_committed", "Consignments committed.", totals.committed),
+    )
+
+
 SUBJECT = HubSubject(
     functions=calls.FUNCTIONS,
     reading=(ReadConsignment, ListConsignments),
@@ -38,6 +49,7 @@ SUBJECT = HubSubject(
     ),
     open=_open,
     begin=_begin,
+    metrics=_metrics,
     tasks=(rounds.TASK, rounds.PARKED_TASK),
     chores=(consignments.keep,),
 )

@@ -18,16 +18,13 @@ from restante.calls.mailboxes import Dequeue, FindMessage, ListPartitions, ReadH
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
 from restante.hub.actions.group_checks import check_groups
-from restante.hub.actions.look_up import action_totals
 from restante.hub.backplane import calls as backplane_calls
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
 from restante.hub.batches.batch_counts import bell_hash
 from restante.hub.batches.batches import check_id
-from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
-from restante.hub.consignments.calls import ConsignmentTotals
 from restante.hub.consignments.rounds import hasten
 from restante.hub.door import subjects
 from restante.hub.door.commit_plans import plan_jointly, plan_lightly
@@ -36,7 +33,6 @@ from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import load_partitions, take_partitions
 from restante.hub.door.opening_rows import BlobsAhead, opening_rows
 from restante.hub.engine import filing
-from restante.hub.engine.commit_outcomes import CommitTotals
 from restante.hub.engine.commit_request import CommitRequest, LoopWaiter
 from restante.hub.engine.committer import Committer
 from restante.hub.engine.core import Core, MailboxAddress
@@ -45,27 +41,22 @@ from restante.hub.engine.partitions import OwnedPartitions, Unfiled
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.subject import Opening
 from restante.hub.engine.tasks import Tasks
-from restante.hub.feed import calls as feed
 from restante.hub.groups.checkpoints import checkpoint_request
-from restante.hub.groups.status import group_totals
 from restante.hub.health.deep_check import deep_check
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
 from restante.hub.mailboxes.live_mail import LivePost
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.delayed_memory import DelayedMemory
-from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish_request import ReadMessages
-from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
-from restante.model.actions.action_answers import NamedTotals
 from restante.model.batches.batch_answers import Acknowledged
-from restante.model.feed.feed_answers import ReaderStatus
-from restante.model.groups.group_answers import Checkpointed, GroupTotals
+from restante.model.consignments.consignment_answers import ConsignmentTotals
+from restante.model.groups.group_answers import Checkpointed
 from restante.model.health.bounds import Measure
+from restante.model.health.hub_metric import HubMetric
 from restante.model.health.tree import HealthLeaf
 from restante.model.live.committed_mail import Take
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
@@ -222,29 +213,14 @@ class OpenHub:
         return len(self._core.partitions)
 
     @property
-    def commit_totals(self) -> CommitTotals:
-        """How many commits there were since the hub was opened, and how long they took."""
-        return self._core.committer.totals
+    def commit_totals(self) -> tuple[int, float]:
+        """How many commits there were since the hub was opened, and how many seconds they took together."""
+        totals = self._core.committer.totals
+        return totals.commits, totals.seconds
 
-    @property
-    def batch_totals(self) -> BatchMemory:
-        """Counts of batches since the hub was opened."""
-        return self._core.memory(BatchMemory)
-
-    @property
-    def producer_totals(self) -> ProducerMemory:
-        """How often producers were answered as before, or refused, since the hub was opened."""
-        return self._core.memory(ProducerMemory)
-
-    @property
-    def backplane(self) -> BackplaneMemory:
-        """The parts of a backplane that the hub has."""
-        return self._core.memory(BackplaneMemory)
-
-    @property
-    def source_totals(self) -> SourceTotals:
-        """How much was skipped by source position since the hub was opened."""
-        return self._core.memory(SourceTotals)
+    def metrics(self) -> list[HubMetric]:
+        """The metrics of all subjects, as they are now."""
+        return subjects.metrics_of(self._core)
 
     def register_measure(self, component: str, measure: Measure) -> None:
         """Register a measure that only the server of this hub can take."""
@@ -349,27 +325,12 @@ class OpenHub:
         """While inside, `ring` is called after each commit that changes the state of the batch."""
         return self._core.bell.listening(bell_hash(check_id(batch_id)), ring)
 
-    def feed_readers(self) -> tuple[ReaderStatus, ...]:
-        """How far those who gave a name have read."""
-        return feed.feed_readers(self._core)
-
-    def group_totals(self) -> tuple[GroupTotals, ...]:
-        """How far groups are, for metrics."""
-        return group_totals(self._core)
-
-    def action_totals(self) -> tuple[NamedTotals, ...]:
-        """Counts of what became of actions, for metrics."""
-        return action_totals(self._core)
-
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
         """Write a checkpoint; the future gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
 
-    def delayed_count(self) -> int:
-        """How many messages are kept aside until their `visible_at`."""
-        return self._core.memory(DelayedMemory).count
-
     def consignment_totals(self) -> ConsignmentTotals:
+        """Counts of messages in consignments."""
         return consigning.consignment_totals(self._core)
 
     def live_collect(self, recipient: str, sequence_number: int) -> int:

@@ -26,6 +26,7 @@ from restante.hub.mailboxes import subject as mailboxes
 from restante.hub.publishing import subject as publishing
 from restante.hub.removal import subject as removal
 from restante.hub.upkeep import subject as upkeep
+from restante.model.health.hub_metric import HubMetric
 
 SUBJECTS = (
     filing.SUBJECT,
@@ -75,6 +76,11 @@ def start_tasks(core: Core) -> Tasks:
     tasks = Tasks(core, TASKS)
     tasks.begin()
     return tasks
+
+
+def metrics_of(core: Core) -> list[HubMetric]:
+    """The metrics of all subjects."""
+    return [metric for subject in SUBJECTS for metric in subject.metrics(core)]
 
 
 def do_last_chores(core: Core) -> None:

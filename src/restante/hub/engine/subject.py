@@ -6,7 +6,7 @@ memory of another one does so in its own `open`, and stands after it in the list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from restante.calls.call import Call
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
 from restante.hub.engine.tasks import Chore, Task
+from restante.model.health.hub_metric import HubMetric
 from restante.model.storage.changes import Space
 from restante.ports.backplane import Backplane
 from restante.ports.content import OriginPort
@@ -37,9 +38,13 @@ def _nothing(*_: object) -> None:
     """The default for subjects that have nothing to do."""
 
 
+def _no_metrics(_: Core) -> tuple[HubMetric, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class HubSubject:
-    """One subject of the hub: its calls, its memory and its background work."""
+    """One subject of the hub: its calls, its memory, its metrics and its background work."""
 
     functions: Functions = field(default_factory=dict)
     """The functions that answer its calls. They replace those of subjects before it for the same calls."""
@@ -53,6 +58,8 @@ class HubSubject:
     """Finishes with commits what a crash interrupted, before the first call."""
     close: Callable[[Core], None] = _nothing
     """Closes what it was given, after the last commit."""
+    metrics: Callable[[Core], Iterable[HubMetric]] = _no_metrics
+    """The function that gives its metrics, from memory alone."""
     tasks: tuple[Task, ...] = ()
     chores: tuple[Chore, ...] = ()
     """Work that the housekeeping does now and then."""

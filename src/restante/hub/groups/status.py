@@ -13,7 +13,7 @@ from restante.hub.feed.feed import read_feed
 from restante.hub.groups.group_rows import known_group
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.model.access.access import Grant
-from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, GroupTotals, MemberStatus
+from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, MemberStatus
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.list_pages import page_size
@@ -101,18 +101,3 @@ def held_position(core: Core, partition: int) -> int | None:
     """The number up to which all groups with actions have passed a partition; None if no group holds the feed back."""
     groups = tuple(core.memory(GroupMemory).groups.values())
     return min((known.passed(partition) for known in groups if known.row.actions), default=None)
-
-
-def group_totals(core: Core) -> tuple[GroupTotals, ...]:
-    """The totals for metrics, from memory alone."""
-    ends = {own.number: own.counters.visible for own in core.partitions}
-    return tuple(
-        GroupTotals(
-            group=name,
-            lags={partition: known.lag(partition, end) for partition, end in ends.items()},
-            members=len(known.membership.members),
-            overtaken=known.overtaken,
-            givings=known.givings,
-        )
-        for name, known in sorted(core.memory(GroupMemory).groups.items())
-    )

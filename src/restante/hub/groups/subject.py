@@ -9,6 +9,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.subject import HubSubject, Opening
 from restante.hub.groups import calls, members
 from restante.hub.groups.group_health import measure_groups
+from restante.hub.groups.group_metrics import group_metrics
 from restante.hub.groups.home_memory import remember_groups
 from restante.hub.groups.status import held_position
 from restante.hub.removal.retention import FeedHolds
@@ -26,5 +27,6 @@ SUBJECT = HubSubject(
     reading=(ReadNext, ReadGroup, ListGroups),
     spaces=(Space.GROUP, Space.GROUP_MEMBER, Space.GROUP_POSITION, Space.GROUP_COPY),
     open=_open,
+    metrics=group_metrics,
     tasks=(members.TASK,),
 )

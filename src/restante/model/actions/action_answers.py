@@ -125,18 +125,3 @@ class PoisonedAction(msgspec.Struct, frozen=True, kw_only=True):
 class PoisonPage(msgspec.Struct, frozen=True, kw_only=True):
     poison: tuple[PoisonedAction, ...]
     next: str | None
-
-
-class NamedTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one action, for metrics."""
-
-    group: str
-    action: str
-    accepted: int
-    done: int
-    failed: int
-    expired: int
-    poisoned: int
-    begun: int
-    queued_seconds: float
-    doing_seconds: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
@@ -89,3 +90,14 @@ class ConsignmentDetails(ConsignmentStatus, frozen=True, kw_only=True):
 class ConsignmentPage(msgspec.Struct, frozen=True, kw_only=True):
     consignments: tuple[ConsignmentStatus, ...]
     next: str | None
+
+
+class ConsignmentTotals(NamedTuple):
+    """Counts of messages staged in all open consignments, and of those committed since the hub was opened."""
+
+    open: int
+    staged_bytes: int
+    staged_messages: int
+    committed: int
+    accepted: int
+    duplicates: int

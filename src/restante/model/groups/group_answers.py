@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -136,16 +135,3 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
 class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupStatus, ...]
     next: str | None
-
-
-class GroupTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a group, for metrics."""
-
-    group: str
-    lags: Mapping[int, int]
-    """By partition."""
-    members: int
-    overtaken: int
-    """How often a member asked for what the feed no longer had, since the hub was opened."""
-    givings: int
-    """How often a partition was given to a member, since the hub was opened."""

@@ -28,7 +28,6 @@ from restante.cluster.node_directory import NodeDirectory, ShardProcesses
 from restante.cluster.ordered_lines import OrderedLines
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
-from restante.hub.backplane.doorway import Doorway
 from restante.hub.backplane.ways import goes_through
 from restante.hub.door.in_process_watch import in_thread
 from restante.model.access.access import EVERYTHING, Grant
@@ -37,6 +36,7 @@ from restante.model.backplane.backplane_answers import BackplaneStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.batches.items import id_of_request
 from restante.model.consignments.consignment_answers import Staged
+from restante.model.health.hub_metric import HubMetric
 from restante.model.mailboxes.answers import Receipt
 from restante.model.mailboxes.list_pages import page_size
 from restante.model.publishing.few_or_many import Few
@@ -85,10 +85,9 @@ class DoorLink:
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 
-    @property
-    def doorway(self) -> Doorway | None:
-        """By which publishes go into the backplane, if there is one."""
-        return None if self.backplane is None else self.backplane.doorway
+    def metrics(self) -> tuple[HubMetric, ...]:
+        """The metrics of its way into the backplane, if there is one."""
+        return () if self.backplane is None else self.backplane.doorway.metrics()
 
     def on_behalf_of(self, caller: Grant) -> DoorLink:
         """The link on behalf of a caller who may do what the grant says."""

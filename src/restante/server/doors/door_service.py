@@ -86,7 +86,7 @@ class DoorService(HttpServer):
         known = key if key is not None else _key_of(home)
         self.link = DoorLink(lines, settings, claim_checks, directory, backplane, known)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
-        counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
+        counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.metrics))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
         application = self.application_kind(counter, self.link, self._upstreams)
         self.siblings = application.siblings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -13,21 +13,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from restante.hub.backplane.doorway import Doorway
-from restante.hub.backplane.memory import BackplaneMemory
-from restante.hub.batches.memory import BatchMemory
-from restante.hub.consignments.calls import ConsignmentTotals
-from restante.model.actions.action_answers import NamedTotals
-from restante.model.feed.feed_answers import ReaderStatus
-from restante.model.groups.group_answers import GroupTotals
+from restante.model.health.hub_metric import HubMetric, MetricKind
 from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
 from restante.server.health.health_rounds import HealthRounds
 from restante.server.health.metrics import Metrics
-
-_WAITING = "Records of the backplane for which senders wait."
-_LOST = "Records that the backplane did not confirm."
 
 
 class HubMetrics(Collector):
@@ -46,15 +37,17 @@ class HubMetrics(Collector):
         for tally in metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
+        yield from map(_family, self._desk.hub.metrics())
+        yield from _live(self._desk)
         yield from _health(self._desk.health)
 
 
 class DoorMetrics(Collector):
     """The counts of a door itself."""
 
-    def __init__(self, metrics: Metrics, doorway: Doorway | None) -> None:
+    def __init__(self, metrics: Metrics, own: Callable[[], Iterable[HubMetric]]) -> None:
         self._metrics = metrics
-        self._doorway = doorway
+        self._own = own
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -63,9 +56,21 @@ class DoorMetrics(Collector):
         yield from _requests(self._metrics)
         for tally in self._metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
-        if self._doorway is not None:
-            yield GaugeMetricFamily("restante_backplane_waiting", _WAITING, value=self._doorway.waiting)
-            yield CounterMetricFamily("restante_backplane_lost", _LOST, value=self._doorway.lost)
+        yield from map(_family, self._own())
+
+
+def _family(metric: HubMetric) -> Metric:
+    """A metric of the hub as Prometheus takes it."""
+    if metric.kind is MetricKind.SUMMARY:
+        summary = SummaryMetricFamily(metric.name, metric.text, labels=metric.labels)
+        for sample in metric.samples:
+            summary.add_metric(sample.labels, count_value=sample.events, sum_value=sample.value)
+        return summary
+    kind = GaugeMetricFamily if metric.kind is MetricKind.GAUGE else CounterMetricFamily
+    family = kind(metric.name, metric.text, labels=metric.labels)
+    for sample in metric.samples:
+        family.add_metric(sample.labels, sample.value)
+    return family
 
 
 def _health(rounds: HealthRounds) -> Iterator[Metric]:
@@ -105,17 +110,12 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-        "restante_messages_delayed": ("Messages kept aside until their visible_at.", desk.hub.delayed_count()),
         "restante_runs_unfiled": (
             "Stored runs of messages that wait to be merged.",
             sum(p.unfiled for p in partitions),
         ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
-        "restante_backplane_waiting": (
-            _WAITING,
-            0 if desk.hub.backplane.doorway is None else desk.hub.backplane.doorway.waiting,
-        ),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
         "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
@@ -127,89 +127,12 @@ def _state(desk: Desk) -> Iterator[Metric]:
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
-    producers = desk.hub.producer_totals
     counters = {
         "restante_store_written_bytes": ("Bytes written to the store.", size.written_bytes),
         "restante_overloaded_requests": ("Requests refused as overloaded.", desk.room.refused),
-        "restante_producer_replays": ("Numbered parcels sent again and answered as before.", producers.replays),
-        "restante_producer_fenced": (
-            "Producers refused because a higher owner level has taken over.",
-            producers.fenced,
-        ),
-        "restante_source_skipped": (
-            "Messages skipped because their source is stored beyond them.",
-            desk.hub.source_totals.skipped,
-        ),
-        **_backplane(desk.hub.backplane),
-        "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():
         yield CounterMetricFamily(name, text, value=value)
-    yield from _batches(desk.hub.batch_totals)
-    yield from _consignments(desk.hub.consignment_totals())
-    yield from _readers(desk.hub.feed_readers())
-    yield from _groups(desk.hub.group_totals())
-    yield from _actions(desk.hub.action_totals())
-    yield from _live(desk)
-
-
-def _backplane(memory: BackplaneMemory) -> dict[str, tuple[str, int]]:
-    totals, doorway = memory.totals, memory.doorway
-    return {
-        "restante_backplane_records": ("Records read from the backplane.", totals.records),
-        "restante_backplane_messages": ("Messages stored from the backplane.", totals.messages),
-        "restante_backplane_skipped": ("Records that were stored before.", totals.skipped),
-        "restante_backplane_refused": ("Records that could not be stored, and are kept.", totals.refused),
-        "restante_backplane_lost": (_LOST, 0 if doorway is None else doorway.lost),
-    }
-
-
-def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
-    lag = GaugeMetricFamily(
-        "restante_group_lag", "Numbers that a group has not done with.", labels=("group", "partition")
-    )
-    members = GaugeMetricFamily("restante_group_members", "Members of a group.", labels=("group",))
-    given = CounterMetricFamily(
-        "restante_group_partitions_given", "Times that a partition was given to a member.", labels=("group",)
-    )
-    overtaken = CounterMetricFamily(
-        "restante_group_overtaken", "Times that a group asked for what the feed no longer had.", labels=("group",)
-    )
-    for own in groups:
-        for partition, numbers in own.lags.items():
-            lag.add_metric((own.group, str(partition)), numbers)
-        members.add_metric((own.group,), own.members)
-        given.add_metric((own.group,), own.givings)
-        overtaken.add_metric((own.group,), own.overtaken)
-    yield from (lag, members, given, overtaken)
-
-
-_ACTIONS = {
-    "accepted": "Actions that were accepted.",
-    "done": "Actions that were done.",
-    "failed": "Actions that failed, and were not tried again.",
-    "expired": "Actions that expired before they were done.",
-    "poisoned": "Actions that could not be done, and are kept.",
-}
-
-
-def _actions(actions: Iterable[NamedTotals]) -> Iterator[Metric]:
-    """Metrics of actions by the names that groups have; all other names are one, without a name."""
-    named = ("group", "action")
-    counters = {
-        name: CounterMetricFamily(f"restante_actions_{name}", text, labels=named) for name, text in _ACTIONS.items()
-    }
-    queued = SummaryMetricFamily(
-        "restante_action_queue_seconds", "From acceptance until the last attempt of an action began.", labels=named
-    )
-    doing = SummaryMetricFamily("restante_action_seconds", "How long the last attempts of actions took.", labels=named)
-    for own in actions:
-        labels = (own.group, own.action)
-        for name, counter in counters.items():
-            counter.add_metric(labels, getattr(own, name))
-        queued.add_metric(labels, count_value=own.begun, sum_value=own.queued_seconds)
-        doing.add_metric(labels, count_value=own.begun, sum_value=own.doing_seconds)
-    yield from (*counters.values(), queued, doing)
 
 
 def _live(desk: Desk) -> Iterator[Metric]:
@@ -240,42 +163,3 @@ def _live(desk: Desk) -> Iterator[Metric]:
     )
     latency.add_metric((), tally.latency.buckets(), tally.latency.seconds)
     yield latency
-
-
-def _batches(totals: BatchMemory) -> Iterator[Metric]:
-    counters = {
-        "restante_batches_opened": ("Batches opened.", totals.opened),
-        "restante_batches_completed": ("Batches that became complete.", totals.completed),
-        "restante_batches_reaped": ("Batches removed because nobody used them.", totals.reaped),
-        "restante_batch_items_acknowledged": ("Items acknowledged by hand.", totals.items_acknowledged),
-    }
-    for name, (text, value) in counters.items():
-        yield CounterMetricFamily(name, text, value=value)
-    notices = CounterMetricFamily(
-        "restante_batch_notices", "Attempts to tell somebody that a batch is complete.", labels=("to", "result")
-    )
-    for result, counted in (("delivered", totals.notices_delivered), ("failed", totals.notices_failed)):
-        for to, count in tuple(counted.items()):
-            notices.add_metric((to, result), count)
-    yield notices
-
-
-def _consignments(totals: ConsignmentTotals) -> Iterator[Metric]:
-    gauges = {
-        "restante_consignments_open": ("Consignments that are open.", totals.open),
-        "restante_staged_messages": ("Messages that open consignments have staged.", totals.staged_messages),
-        "restante_staged_bytes": ("Bytes that open consignments have staged.", totals.staged_bytes),
-    }
-    for name, (text, value) in gauges.items():
-        yield GaugeMetricFamily(name, text, value=value)
-    yield CounterMetricFamily("restante_consignments_committed", "Consignments committed.", value=totals.committed)
-
-
-def _readers(readers: Iterable[ReaderStatus]) -> Iterator[Metric]:
-    lag = GaugeMetricFamily("restante_feed_lag", "Numbers that a reader has not read yet.", labels=("reader",))
-    changes = CounterMetricFamily("restante_feed_changes", "Rows of changes given to a reader.", labels=("reader",))
-    for status in readers:
-        lag.add_metric((status.reader,), status.lag)
-        changes.add_metric((status.reader,), status.changes)
-    yield lag
-    yield changes

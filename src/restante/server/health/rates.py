@@ -144,9 +144,9 @@ class HubRates(Rates):
         self._post = post
 
     def _totals(self) -> _Totals:
-        asked, commits = super()._totals(), self._hub.commit_totals
+        asked, (commits, seconds) = super()._totals(), self._hub.commit_totals
         accepted = asked.accepted + self._hub.consignment_totals().accepted
-        return asked._replace(accepted=accepted, commits=commits.commits, commit_seconds=commits.seconds)
+        return asked._replace(accepted=accepted, commits=commits, commit_seconds=seconds)
 
     def _waiting(self) -> int:
         return sum(status.waiting for status in self._hub.call(ListPartitions()))

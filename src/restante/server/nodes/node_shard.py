@@ -76,7 +76,7 @@ class NodeShard(Service):
     @property
     def rate(self) -> float | None:
         seconds = running_seconds() - self._since
-        return None if seconds < _RATE_SECONDS else self.desk.hub.commit_totals.commits / seconds
+        return None if seconds < _RATE_SECONDS else self.desk.hub.commit_totals[0] / seconds
 
     async def begin(self) -> None:
         """Return when it serves."""
