@@ -34,6 +34,7 @@ LINK = re.compile(
 CODE_ROW = re.compile(r"^\| `([a-z_]+)` \| (\d{3}) \|", re.MULTILINE)
 ROUTE = re.compile(r"^\| `([A-Z]+ /[^`]*)` \| ([a-z, ]+) \|", re.MULTILINE)
 UPPER_CASE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+HOUSE = "internals/architecture.md"
 UNITS = {"KIB", "MIB", "GIB"}  # In limits.py, yet no limits.
 
 
@@ -283,39 +284,95 @@ def check_navigation() -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: nothing in the navigation leads to it"
 
 
+def folders_in(place: Path) -> set[Path]:
+    """The folders directly below `place` that hold files, whether they have an `__init__.py` or not."""
+    files = (path.relative_to(place).parts for path in place.rglob("*") if path.is_file())
+    return {place / parts[0] for parts in files if len(parts) > 1 and "__pycache__" not in parts}
+
+
+def folders_below(place: Path) -> set[Path]:
+    return {folder for one in folders_in(place) for folder in (one, *folders_below(one))}
+
+
 def check_rooms() -> Iterator[str]:
-    """Every folder of the package and every thread of a hub is on the page about the architecture."""
-    page = "internals/architecture.md"
-    folders = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py")} - {"."}
-    text = (DOCS / page).read_text(encoding="utf-8")
-    yield from (f"docs/{page}: folder `{name}/` is missing" for name in sorted(folders) if f"`{name}/`" not in text)
+    """Every folder of the package is on the page about the architecture, and no other."""
+    folders = {path.relative_to(SOURCE).as_posix() for path in folders_below(SOURCE)}
+    text = (DOCS / HOUSE).read_text(encoding="utf-8")
+    yield from (f"docs/{HOUSE}: folder `{name}/` is missing" for name in sorted(folders) if f"`{name}/`" not in text)
     named = {name.rstrip("/") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", text)}
-    yield from (f"docs/{page}: there is no folder `{name}/`" for name in sorted(named - folders))
-    subjects = importlib.import_module("restante.hub.door.subjects")
-    threads = {f"restante-{task.name}" for task in subjects.TASKS}
+    yield from (f"docs/{HOUSE}: there is no folder `{name}/`" for name in sorted(named - folders))
+
+
+def check_threads() -> Iterator[str]:
+    """The table of threads has every thread that the code starts, and no other."""
+    tasks = importlib.import_module("restante.hub.door.subjects").TASKS
+    threads = {f"restante-{task.name}" for task in tasks}
     for path in sorted(SOURCE.rglob("*.py")):
         if "testing" not in path.relative_to(SOURCE).parts:
-            names = list(thread_names(ast.parse(path.read_text(encoding="utf-8"))))
-            threads.update(filter(None, names))
+            names = set(thread_names(ast.parse(path.read_text(encoding="utf-8"))))
+            if path == SOURCE / "hub" / "engine" / "tasks.py":
+                names.discard("restante-…")  # These are the tasks.
             if None in names:
-                yield f"{path.relative_to(ROOT)}: a thread has no name"
-    yield from (f"docs/{page}: thread `{name}` is missing" for name in sorted(threads) if f"`{name}`" not in text)
+                yield f"{path.relative_to(ROOT)}: a thread has no name that begins with `restante-`"
+            threads.update(filter(None, names))
+    table = (DOCS / HOUSE).read_text(encoding="utf-8").partition("\n## Threads\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    yield from (f"docs/{HOUSE}: thread `{name}` is missing" for name in sorted(threads - listed))
+    yield from (f"docs/{HOUSE}: no code starts a thread `{name}`" for name in sorted(listed - threads))
 
 
-THREADS = ("Thread", "ThreadPoolExecutor", "Sender", "__init__")
-"""How a thread is made, or a class that is one, or the sender that has some."""
+STARTERS = {"Thread", "Timer", "ThreadPoolExecutor", "ProcessPoolExecutor", "ThreadPool", "start_new_thread", "Sender"}
+"""What starts threads. Those of a `Sender` are named where one is made."""
 
 
 def thread_names(tree: ast.Module) -> Iterator[str | None]:
-    """The names of the threads that a module makes; None for a thread without one. `restante-job-{name}` is `restante-job-…`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in THREADS:
-            said = [word.value for word in node.keywords if word.arg in ("name", "thread_name_prefix")]
-            texts = [name for name in map(_text_of, [*said, *node.args]) if name.startswith("restante-")]
-            yield from (name for name in texts if name != "restante-…")
-            unnamed = not said and not texts
-            if unnamed and ast.unparse(node.func) in ("threading.Thread", "ThreadPoolExecutor"):
-                yield None
+    """The names of the threads that a module starts; None for a thread that is not named `restante-…`.
+
+    `restante-job-{name}` is `restante-job-…`. The default threads of an event loop are `asyncio_…`.
+    """
+    nodes = list(ast.walk(tree))
+    imports = [one for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names]
+    spelled = {one.asname: one.name for one in imports if one.asname}
+
+    def last(called: ast.expr) -> str:
+        name = ast.unparse(called).rpartition(".")[2]
+        return spelled.get(name, name)
+
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    own = {id(node) for one in classes if one.name in STARTERS for node in ast.walk(one)}
+    for one in classes:
+        if any(last(base) in STARTERS for base in one.bases):
+            yield next((_thread_name(node) for node in _calls(one) if last(node.func) == "__init__"), None)
+    later = _names_given_later(nodes)
+    for node in _calls(tree):
+        if last(node.func) in STARTERS and id(node) not in own:
+            yield _thread_name(node) or later.get(id(node))
+        by_default = last(node.func) == "run_in_executor" and _text_of(node.args[0]) == "None"
+        if by_default or last(node.func) == "to_thread":
+            yield "asyncio_…"
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _thread_name(call: ast.Call) -> str | None:
+    said = [word.value for word in call.keywords if word.arg in ("name", "thread_name_prefix")]
+    return next((name for name in map(_text_of, [*said, *call.args]) if name.startswith("restante-")), None)
+
+
+def _names_given_later(nodes: Iterable[ast.AST]) -> dict[int, str]:
+    """The names that threads are given after they are made, as a `Timer` is: `timer.name = "restante-…"`, by their calls."""
+    found: dict[int, str] = {}
+    for function in nodes:
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            said = {ast.unparse(one.targets[0]): one.value for one in ast.walk(function) if isinstance(one, ast.Assign)}
+            for target, value in said.items():
+                name = _text_of(said.get(f"{target}.name", value))
+                if name.startswith("restante-"):
+                    found[id(value)] = name
+    return found
 
 
 def _text_of(node: ast.expr) -> str:
@@ -324,11 +381,13 @@ def _text_of(node: ast.expr) -> str:
 
 
 def check_packages() -> Iterator[str]:
-    """Every package stands in the tree of CONTRIBUTING.md, and every subject of the hub is named there."""
+    """The tree of CONTRIBUTING.md has every package and no other, and every subject of the hub is named there."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
-    subjects = {path.parent.name for path in (SOURCE / "hub").glob("*/__init__.py")} - {"door"}
-    yield from (f"CONTRIBUTING.md: package {name}/ is missing" for name in sorted(packages) if f" {name}/" not in text)
+    packages = {path.name for path in folders_in(SOURCE)}
+    tree = set(re.findall(r"^    ([a-z]+)/", text, re.MULTILINE))
+    yield from (f"CONTRIBUTING.md: package {name}/ is missing" for name in sorted(packages - tree))
+    yield from (f"CONTRIBUTING.md: there is no package {name}/" for name in sorted(tree - packages))
+    subjects = {path.name for path in folders_in(SOURCE / "hub")} - {"door"}
     for name in sorted(subjects):
         if not re.search(rf"\b{name.replace('_', '[_ ]')}\b", text):
             yield f"CONTRIBUTING.md: subject {name} is missing"
@@ -357,6 +416,7 @@ def check_places() -> Iterator[str]:
 
 CHECKS = (
     check_rooms,
+    check_threads,
     check_packages,
     check_places,
     check_errors,

@@ -43,7 +43,9 @@ class TourWorker:
         self._runner: WorkRunner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._work, args=(app, place), name=str(place.member), daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, args=(app, place), name=f"restante-worker-{place.member}", daemon=True
+        )
         self._thread.start()
         self._begun.wait(_PATIENCE_SECONDS)
 

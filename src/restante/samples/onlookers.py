@@ -31,7 +31,7 @@ class Onlooker:
         self.error: BaseException | None = None
         self._live = live
         self._arrived = arrived
-        self._thread = threading.Thread(target=self._look, name=f"live {name}", daemon=True)
+        self._thread = threading.Thread(target=self._look, name=f"restante-onlooker-{name}", daemon=True)
         self._thread.start()
 
     def _look(self) -> None:

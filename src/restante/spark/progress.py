@@ -38,7 +38,7 @@ def stages(spark: SparkSession, title: str, *, console: Console | None = None, e
     with _bars(shown, transient=not each) as progress:
         bars = Bars(progress, title, SPARK_STAGES_SHOWN_MAX if each else 0)
         watcher = threading.Thread(
-            target=_watch, args=(spark.sparkContext, bars, ended), name="spark stages", daemon=True
+            target=_watch, args=(spark.sparkContext, bars, ended), name="restante-stages", daemon=True
         )
         watcher.start()
         try:

@@ -100,5 +100,6 @@ class FolderCut:
     def _in_time(self, seconds: float) -> threading.Timer:
         timer = threading.Timer(seconds, self.close)
         timer.daemon = True
+        timer.name = "restante-cut"
         timer.start()
         return timer
