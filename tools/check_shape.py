@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,10 @@ TWINS = ("sync", "async")
 """How modules end whose classes have one name and mean one thing: one waits, one is asynchronous."""
 PER_JOB = "Options"
 """The name of the struct of its options in each job's module; the registry of jobs asks for it by this name."""
-
+CAPITALIZED = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
+"""The names of types; those of constants have no small letters."""
+ALIASED = (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)
+"""What an alias of a type stands for; type variables, which are calls, are none."""
 
 NOUNS = frozenset({"filing", "hashing", "incoming", "outgoing", "publishing", "testing"})
 """Names of files that end in -ing and are nouns, of the glossary or of everybody's language. Others say nothing to a reader
@@ -66,21 +70,37 @@ def percentile(pieces: Sequence[Piece], fraction: float) -> int:
     return lengths[math.ceil(fraction * len(lengths)) - 1] if lengths else 0
 
 
-def classes_of(path: Path) -> list[str]:
+def types_of(path: Path) -> dict[str, str]:
+    """The public classes and aliases of types of a module: of a class its place, for each is one of its own; of an alias its meaning."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    found = {node.name: str(path) for node in tree.body if isinstance(node, ast.ClassDef)}
+    found |= dict(alias for node in tree.body for alias in _alias(node))
+    return {name: meaning for name, meaning in found.items() if not name.startswith("_")}
+
+
+def _alias(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The name and the meaning of an alias of a type: `X = …`, `X: TypeAlias = …` or `type X = …`."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if CAPITALIZED.fullmatch(name):
+            if isinstance(value, ALIASED):
+                yield name, ast.unparse(value)
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=ast.expr() as value):
+            if ast.unparse(annotation).endswith("TypeAlias"):
+                yield name, ast.unparse(value)
+        case _ if type(node).__name__ == "TypeAlias":
+            yield ast.unparse(node.name), ast.unparse(node.value)  # type: ignore[attr-defined]  # from Python 3.12 on
 
 
 def names_shared(paths: Sequence[Path]) -> list[str]:
-    """Public classes of one name that are not twins: at most one module for each of the endings of twins."""
-    places: dict[str, list[Path]] = {}
+    """Public types of one name that mean several things, and are not twins: at most one module for each of the endings of twins."""
+    places: dict[str, dict[Path, str]] = {}
     for path in paths:
-        for name in classes_of(path):
-            places.setdefault(name, []).append(path)
+        for name, meaning in types_of(path).items():
+            places.setdefault(name, {})[path] = meaning
     return [
         f"{name}: {', '.join(str(path.relative_to(SOURCE)) for path in found)}"
         for name, found in sorted(places.items())
-        if len(found) > 1 and name != PER_JOB and not _are_twins(found)
+        if len(set(found.values())) > 1 and name != PER_JOB and not _are_twins(list(found))
     ]
 
 
@@ -126,7 +146,7 @@ def _lays_out(call: ast.Call) -> bool:
 
 def main() -> int:
     paths = sorted(SOURCE.rglob("*.py"))
-    wrong = [f"one name, several classes: {line}" for line in names_shared(paths)]
+    wrong = [f"one name, several types: {line}" for line in names_shared(paths)]
     wrong += [f"a file's name is a noun or a plain verb, no gerund: {line}" for line in gerunds(paths)]
     wrong += [f"ask the hub, and leave its core alone: {line}" for line in reached_into(paths)]
     wrong += [f"decoders are made in {DECODERS}: {line}" for path in paths for line in decoders_made(path)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from restante.errors import InvalidSettings, Unavailable
 from restante.limits import BACKPLANE_RECORD_BYTES_DEFAULT
-from restante.ports.backplane import Delivered, FetchedRecord, LogEnds, Report
+from restante.ports.backplane import Delivered, FetchedRecord, HearOutcome, LogEnds
 
 
 class MemoryBackplane:
@@ -25,7 +25,7 @@ class MemoryBackplane:
         if partition_count != len(self._logs):
             raise InvalidSettings(f"The log has {len(self._logs)} partitions, and the hub {partition_count}.")
 
-    def produce(self, partition: int, content: bytes, report: Report) -> None:
+    def produce(self, partition: int, content: bytes, report: HearOutcome) -> None:
         with self._changed:
             self._require()
             self._logs[partition].append(content)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from restante import errors
-from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
+from restante.client.publishing.pipeline_core import Load, Pipelining, SendOutcome, receipts_of
 from restante.client.sockets.frames import Framing, read_answer
 from restante.client.transport.exchange import LinkFrame, LongWork, Pause, Reply, Response
 from restante.client.transport.options import Retrying
@@ -36,10 +36,10 @@ class Desk:
     def __init__(self, judge: Judge = all_new) -> None:
         self.judge = judge
         self.frames: list[list[str]] = []
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, SendOutcome] = {}
         self.state: Pipelining[str] = Pipelining(self._keep, lambda messages: messages)
 
-    def _keep(self, promise: str, outcome: Outcome) -> None:
+    def _keep(self, promise: str, outcome: SendOutcome) -> None:
         assert promise not in self.outcomes, "a promise is kept once"
         self.outcomes[promise] = outcome
 
@@ -66,7 +66,7 @@ class Desk:
             assert self.state.wait(0) is None, "one frame at a time"
             self.state.settle(load, self._judged(names))
 
-    def _judged(self, names: Sequence[str]) -> Outcome:
+    def _judged(self, names: Sequence[str]) -> SendOutcome:
         try:
             return self.judge(names)
         except RestanteError as error:

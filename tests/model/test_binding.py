@@ -17,7 +17,7 @@ from restante.model.batches.bound_stretches import (
     binding_key,
     load_bindings,
 )
-from restante.model.storage.head import Numbers
+from restante.model.columns.arrays import Numbers
 from restante.model.storage.keys import number_key
 
 A, B, C = (bytes([letter]) * 15 + b"\0" for letter in b"abc")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.limits import BATCH_CHUNK_BITS
-from restante.model.columns.bits import SEGMENT_BITS, SEGMENT_BYTES, Bits, Segment, chunk_of, is_full, put_chunk
+from restante.model.columns.bits import SEGMENT_BITS, SEGMENT_BYTES, Bits, BitSegment, chunk_of, is_full, put_chunk
 
 _BORDERS = [0, 1, 7, 8, BATCH_CHUNK_BITS, SEGMENT_BITS, 2 * SEGMENT_BITS, 5 * SEGMENT_BITS]
 _near = st.sampled_from(_BORDERS).flatmap(lambda border: st.integers(max(0, border - 20), border + 20))
@@ -113,7 +113,7 @@ def test_a_segment_is_full_when_no_bit_is_missing() -> None:
 def test_segments_are_loaded_once_and_only_when_asked_for() -> None:
     loaded: list[int] = []
 
-    def load(number: int) -> Segment:
+    def load(number: int) -> BitSegment:
         loaded.append(number)
         return number == 2
 

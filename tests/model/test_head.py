@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from restante.model.columns.arrays import Numbers
 from restante.model.storage.head import (
     EMPTY_HEAD,
     Apart,
     ApartRange,
     Head,
     NumberRange,
-    Numbers,
     OpenMark,
     advanced,
     apart_of,

@@ -154,8 +154,8 @@ def test_every_frame_of_the_code_is_described_and_no_other() -> None:
         if isinstance(struct, type) and issubclass(struct, msgspec.Struct) and not name.startswith("_")
     ]
     tags = [(struct.__struct_config__.tag, struct) for struct in tagged if struct.__struct_config__.tag is not None]
-    heard = {tag for tag, struct in tags if struct in {frames.Send, frames.Collect}}
-    said = {tag for tag, struct in tags if struct not in {frames.Send, frames.Collect}}
+    heard = {tag for tag, struct in tags if struct in {frames.LiveSend, frames.Collect}}
+    said = {tag for tag, struct in tags if struct not in {frames.LiveSend, frames.Collect}}
     assert {_type_of(message) for message in _said_by("receive").values()} == heard
     assert {_type_of(message) for message in _said_by("send").values()} == said | {"problem"}
 
@@ -187,7 +187,7 @@ def test_an_example_of_what_the_hub_says_is_understood_by_the_client(name: str, 
 def test_an_example_of_what_a_client_says_is_understood_by_the_hub(name: str, example: dict[str, Any]) -> None:
     _check(_MESSAGES[name]["payload"], example)
     found = frames.decode_client_frame(json.dumps(example))
-    if isinstance(found, frames.Send):
+    if isinstance(found, frames.LiveSend):
         assert found.decoded().recipient == example["message"]["recipient"]
 
 

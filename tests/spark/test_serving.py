@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from restante.errors import InvalidOperation
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.running.job_service import Event, ServedJob, serve
+from restante.spark.running.job_service import JobEvent, ServedJob, serve
 from restante.spark.running.registry import Job
 from restante.spark.running.schedule import Always, At, Every, Schedule, parse_schedule
 from tests.spark.sample_jobs import counting, ticking
@@ -27,20 +27,20 @@ class Heard:
     """Everything that was told, and a way to wait for something."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[JobEvent] = []
         self._news = threading.Condition()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: JobEvent) -> None:
         with self._news:
             self.events.append(event)
             self._news.notify_all()
 
-    def wait_for(self, event: str, *, job: str, times: int = 1) -> list[Event]:
+    def wait_for(self, event: str, *, job: str, times: int = 1) -> list[JobEvent]:
         with self._news:
             assert self._news.wait_for(lambda: len(self.of(job, event)) >= times, WAIT_SECONDS), self.events
             return self.of(job, event)
 
-    def of(self, job: str, event: str) -> list[Event]:
+    def of(self, job: str, event: str) -> list[JobEvent]:
         return [one for one in self.events if (one.job, one.event) == (job, event)]
 
 
@@ -130,7 +130,7 @@ def test_a_job_whose_time_is_far_off_says_when_and_ends_at_once(spark: SparkSess
 
 
 def test_what_nobody_can_hear_ends_all_of_it(spark: SparkSession, tables: str) -> None:
-    def deaf(event: Event) -> None:
+    def deaf(event: JobEvent) -> None:
         raise BrokenPipeError("nobody reads any more")
 
     with pytest.raises(BrokenPipeError):

@@ -49,6 +49,23 @@ def test_a_class_name_means_one_thing_but_for_twins(source: Path) -> None:
     assert check_shape.names_shared(paths) == ["Row: a.py, b.py"]
 
 
+def test_the_name_of_an_alias_means_one_thing_too(source: Path) -> None:
+    paths = [
+        written(
+            source,
+            "a.py",
+            "Row = list[int]\nPlace: TypeAlias = 'int | None'\nEqual = str | None\nT = TypeVar('T')\nItem = TypeVar('Item')\n",
+        ),
+        written(
+            source,
+            "b.py",
+            "Row = list[str]\nclass Place: ...\nEqual = str | None\nT = dict\nItem = int\nWORDS = one[2]\nPlain = 1\n",
+        ),
+        written(source, "c.py", "class Item: ...\nWORDS = one[3]\nPlain = call()\n_Row = set\n"),
+    ]
+    assert check_shape.names_shared(paths) == ["Item: b.py, c.py", "Place: a.py, b.py", "Row: a.py, b.py"]
+
+
 def test_the_length_of_a_function_has_its_docstring(source: Path) -> None:
     path = written(source, "a.py", 'def one() -> None:\n    """It does."""\n\n    return None\n')
     assert check_shape.functions_of(path) == [check_shape.Piece("a.py:1 one", 4)]

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, SealBatch
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.batches.notice_schedule import Schedule, Turn
+from restante.hub.batches.notice_schedule import NoticeSchedule, Turn
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import Delivery, ItemRange, Webhook
 from restante.model.batches.webhook_rules import secret_text
@@ -42,7 +42,7 @@ class Standing:
 class Office:
     """A hub, seen from whoever watches it tell."""
 
-    def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[Schedule]) -> None:
+    def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[NoticeSchedule]) -> None:
         self.hub, self.core, self._clock, self._attempts = hub, hub.core, clock, attempts
 
     def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
@@ -76,14 +76,14 @@ class Office:
 def office(folder: Path, settings: Settings = SETTINGS) -> Iterator[Office]:
     """A hub whose attempts are noted from the first on: what is due when it opens is told at once."""
     clock = Standing()
-    attempts: queue.Queue[Schedule] = queue.Queue()
-    done = Schedule.done
+    attempts: queue.Queue[NoticeSchedule] = queue.Queue()
+    done = NoticeSchedule.done
 
-    def noted(schedule: Schedule, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
+    def noted(schedule: NoticeSchedule, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
         done(schedule, turn, again_at=again_at, reached=reached, now=now)
         attempts.put(schedule)
 
-    with patch.object(Schedule, "done", noted):
+    with patch.object(NoticeSchedule, "done", noted):
         hub = open_hub(folder, settings=settings, clock=clock)
         try:
             yield Office(hub, clock, attempts)

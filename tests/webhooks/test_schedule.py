@@ -6,7 +6,7 @@ import queue
 import threading
 
 from restante import limits
-from restante.hub.batches.notice_schedule import NoticePlace, Schedule, Turn
+from restante.hub.batches.notice_schedule import NoticePlace, NoticeSchedule, Turn
 
 SECONDS = 30.0
 SECOND = 1_000_000
@@ -22,13 +22,13 @@ class Hand:
         return self.now
 
 
-def taken(schedule: Schedule, clock: Hand) -> Turn | None:
+def taken(schedule: NoticeSchedule, clock: Hand) -> Turn | None:
     """The next turn, if it is time for one."""
     return schedule._take(clock())
 
 
 def test_each_receiver_is_told_one_thing_at_a_time_in_the_order_of_time() -> None:
-    schedule, clock = Schedule(), Hand()
+    schedule, clock = NoticeSchedule(), Hand()
     for receiver, place in (("a", FIRST), ("a", SECOND_PLACE), ("b", THIRD)):
         schedule.add(receiver, place, 0)
     first, other = taken(schedule, clock), taken(schedule, clock)
@@ -39,7 +39,7 @@ def test_each_receiver_is_told_one_thing_at_a_time_in_the_order_of_time() -> Non
 
 
 def test_nothing_is_tried_before_its_time() -> None:
-    schedule, clock = Schedule(), Hand()
+    schedule, clock = NoticeSchedule(), Hand()
     schedule.add("a", FIRST, 5 * SECOND)
     schedule.add("a", SECOND_PLACE, 3 * SECOND)
     assert taken(schedule, clock) is None
@@ -53,7 +53,7 @@ def test_nothing_is_tried_before_its_time() -> None:
 
 
 def test_a_receiver_out_of_reach_is_left_alone_twice_as_long_each_time() -> None:
-    schedule, clock, pauses = Schedule(), Hand(), []
+    schedule, clock, pauses = NoticeSchedule(), Hand(), []
     schedule.add("a", FIRST, 0)
     schedule.add("a", SECOND_PLACE, 0)
     turn = taken(schedule, clock)
@@ -71,7 +71,7 @@ def test_a_receiver_out_of_reach_is_left_alone_twice_as_long_each_time() -> None
 
 
 def test_what_is_known_is_not_added_again_until_it_is_over() -> None:
-    schedule, clock = Schedule(), Hand()
+    schedule, clock = NoticeSchedule(), Hand()
     schedule.add("a", FIRST, 0)
     schedule.add("a", FIRST, 0)
     turn = taken(schedule, clock)
@@ -84,7 +84,7 @@ def test_what_is_known_is_not_added_again_until_it_is_over() -> None:
 
 
 def test_who_waits_hears_of_what_is_added_and_of_the_end() -> None:
-    schedule, closing, turns = Schedule(), threading.Event(), queue.Queue[Turn]()
+    schedule, closing, turns = NoticeSchedule(), threading.Event(), queue.Queue[Turn]()
 
     def wait() -> None:
         while (turn := schedule.next_turn(lambda: 0, closing)) is not None:
@@ -104,7 +104,7 @@ def test_who_waits_hears_of_what_is_added_and_of_the_end() -> None:
 
 
 def test_a_thousand_receivers_leave_nothing_behind() -> None:
-    schedule, clock = Schedule(), Hand()
+    schedule, clock = NoticeSchedule(), Hand()
     for number in range(1_000):
         schedule.add(str(number), NoticePlace(0, str(number).encode()), number)
     clock.now = 1_000

@@ -187,7 +187,7 @@ def test_a_frame_of_the_hub_that_is_malformed_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("message", [*ODD, NULL_INSIDE], ids=range(len(ODD) + 1))
 def test_the_hub_reads_the_message_that_a_client_sends(message: Message) -> None:
     frame = live.decode_client_frame(live.encode_send(41, message))
-    assert isinstance(frame, live.Send)
+    assert isinstance(frame, live.LiveSend)
     assert frame.request == 41
     sent, faults = judged([message])
     read, others = judged([frame.decoded()])
@@ -234,6 +234,6 @@ def test_a_frame_of_a_client_that_is_wrong_is_refused(text: str) -> None:
 )
 def test_a_message_with_a_fault_is_found_when_it_is_looked_into(message: str) -> None:
     frame = live.decode_client_frame(f'{{"type": "send", "request": 1, "message": {message}}}')
-    assert isinstance(frame, live.Send)
+    assert isinstance(frame, live.LiveSend)
     with pytest.raises((InvalidMessage, InvalidRequest)):
         frame.decoded()

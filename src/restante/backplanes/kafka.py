@@ -17,7 +17,7 @@ from restante.backplanes.kafka_library import kafka_library, kafka_settings, una
 from restante.backplanes.kafka_topic import check_topic, topic_ends
 from restante.errors import Overloaded, Unavailable
 from restante.limits import BACKPLANE_FETCH_BYTES_MAX, BACKPLANE_FETCH_RECORDS, KIB
-from restante.ports.backplane import Delivered, FetchedRecord, LogEnds, Report, Undelivered
+from restante.ports.backplane import Delivered, FetchedRecord, HearOutcome, LogEnds, Undelivered
 from restante.settings import BackplaneSettings
 
 _BYTES_BESIDE = 4 * KIB
@@ -70,7 +70,7 @@ class KafkaBackplane:
     def check(self, partition_count: int) -> None:
         check_topic(self._settings, self._common, partition_count)
 
-    def produce(self, partition: int, content: bytes, report: Report) -> None:
+    def produce(self, partition: int, content: bytes, report: HearOutcome) -> None:
         if self._away is not None:
             raise _not_now(self._away)
         try:
@@ -139,7 +139,7 @@ class KafkaBackplane:
             self._away = self._away or error.str()
         _log.warning("Kafka: %s", error.str())
 
-    def _reported(self, report: Report, error: Any, message: Any) -> None:  # noqa: ANN401 - of an untyped library
+    def _reported(self, report: HearOutcome, error: Any, message: Any) -> None:  # noqa: ANN401 - of an untyped library
         if error is None:
             report(Delivered(message.offset()))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from restante.ports.backplane import Backplane, BackplaneReader, LogEnds, Report
+from restante.ports.backplane import Backplane, BackplaneReader, HearOutcome, LogEnds
 
 
 class LentBackplane:
@@ -18,7 +18,7 @@ class LentBackplane:
     def check(self, partition_count: int) -> None:
         self._lender.check(partition_count)
 
-    def produce(self, partition: int, content: bytes, report: Report) -> None:
+    def produce(self, partition: int, content: bytes, report: HearOutcome) -> None:
         self._lender.produce(partition, content, report)
 
     def reader(self, starts: Mapping[int, int]) -> BackplaneReader:

@@ -27,7 +27,7 @@ from restante.wire.outgoing.json_columns import column
 _GONE = tuple(kind.value for kind in (ChangeKind.COLLECTED, ChangeKind.EXPIRED, ChangeKind.WITHDRAWN))
 _LOOK_SECONDS = 1.0
 _READ_AT_ONCE = 10_000
-Erasures = dict[str, int]
+ErasedUpTo = dict[str, int]
 """By recipient the number up to which nothing of it is left."""
 
 
@@ -56,17 +56,17 @@ def compacted(encode: Encode) -> Encode:
     return write
 
 
-def erasures_of(table: pa.Table) -> Erasures:
+def erasures_of(table: pa.Table) -> ErasedUpTo:
     """The recipients of a page that were erased."""
     erased = table.filter(column_of(_is(table, ChangeKind.ERASED.value)))
-    found: Erasures = {}
+    found: ErasedUpTo = {}
     names = strings_of(column(erased, "recipient").cast(pa.string()))
     for name, number in zip(names, numbers_of(column(erased, "message_sequence_number")).tolist(), strict=True):
         found[name] = max(number, found.get(name, 0))
     return found
 
 
-def without_erased(table: pa.Table, erasures: Erasures) -> pa.Table:
+def without_erased(table: pa.Table, erasures: ErasedUpTo) -> pa.Table:
     """The changes of messages that are not erased."""
     if not erasures:
         return table
@@ -76,7 +76,7 @@ def without_erased(table: pa.Table, erasures: Erasures) -> pa.Table:
     return table.filter(pa.array(kept, pa.bool_()))
 
 
-def erased_keys(settings: dict[str, Any], topic: str, erasures: Erasures) -> list[bytes]:
+def erased_keys(settings: dict[str, Any], topic: str, erasures: ErasedUpTo) -> list[bytes]:
     """The keys of erased messages that the topic still has: it is read from its beginning, for an erasure is rare.
 
     Whether a record is committed does not matter here: one too many without a value says nothing.
@@ -92,7 +92,7 @@ def erased_keys(settings: dict[str, Any], topic: str, erasures: Erasures) -> lis
         consumer.close()
 
 
-def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[bytes]:  # noqa: ANN401 - untyped library
+def _waiting_keys(consumer: Any, partitions: int, erasures: ErasedUpTo) -> list[bytes]:  # noqa: ANN401 - untyped library
     found: dict[bytes, bool] = {}
     ended: set[int] = set()
     library: Any = kafka_library()
@@ -109,7 +109,7 @@ def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[by
     return [key for key, waits in found.items() if waits]
 
 
-def _is_erased(key: bytes | None, erasures: Erasures) -> bool:
+def _is_erased(key: bytes | None, erasures: ErasedUpTo) -> bool:
     try:
         recipient, number = json_decoder(tuple[str, int]).decode(key or b"")
     except msgspec.MsgspecError:

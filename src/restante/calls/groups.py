@@ -22,7 +22,7 @@ from restante.model.groups.group_answers import (
     Running,
 )
 
-Work = Annotated[Sequence[Running], Meta(max_length=GROUP_RUNNING_MAX)]
+RunningWork = Annotated[Sequence[Running], Meta(max_length=GROUP_RUNNING_MAX)]
 
 
 class DefineGroup(Call[GroupStatus], frozen=True):
@@ -76,7 +76,7 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
 
     group: str
     member_id: str
-    running: Work = ()
+    running: RunningWork = ()
     """The actions that it works on."""
     revision: Number = 0
     """The number of what a member says of its work: the higher one is newer, whatever arrives first. 0: it does not number."""
@@ -92,7 +92,7 @@ class ReadNext(Call[NextAnswer], frozen=True):
     wait: Seconds = 0
     few: bool = False
     """Whether a few actions may come as values."""
-    running: Work | None = None
+    running: RunningWork | None = None
     """The actions that the member works on, if it says so: like that of a heartbeat."""
     revision: Number = 0
     """As in a heartbeat. A member that numbers names an action that workers died of before it begins it."""

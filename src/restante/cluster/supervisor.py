@@ -64,7 +64,7 @@ def read_order(read: Callable[[int], bytes]) -> ChildOrder:
     return packed_decoder(ChildOrder).decode(read(length))
 
 
-class Child:
+class ChildProcess:
     """One process, which is started again when it dies."""
 
     def __init__(self, order: ChildOrder, module: str) -> None:
@@ -157,8 +157,8 @@ class Supervisor:
     """All processes of a hub: shards first, then doors; ended the other way round."""
 
     def __init__(self, shards: Sequence[ChildOrder], doors: Sequence[ChildOrder], module: str, seconds: float) -> None:
-        self.shards = [Child(order, module) for order in shards]
-        self.doors = [Child(order, module) for order in doors]
+        self.shards = [ChildProcess(order, module) for order in shards]
+        self.doors = [ChildProcess(order, module) for order in doors]
         self._seconds = seconds
         """How long a child may take to end."""
 

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import DataDamaged, RestanteError
+from restante.model.columns.arrays import Rows
 from restante.model.feed.feed import Released, published_table
-from restante.model.feed.span_rows import Choice, Rows, Span, gathered_rows, held_span, in_number_order
+from restante.model.feed.span_rows import Choice, Span, gathered_rows, held_span, in_number_order
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.piece import SegmentPiece, check_records
 from restante.model.storage.row_formats import RECORD

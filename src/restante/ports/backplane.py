@@ -24,7 +24,7 @@ class Undelivered(NamedTuple):
     """Whether the log may have it, or may get it still."""
 
 
-Report = Callable[[Delivered | Undelivered], None]
+HearOutcome = Callable[[Delivered | Undelivered], None]
 """Told once what became of a record, from a thread of the backplane; it must not wait."""
 
 
@@ -68,7 +68,7 @@ class Backplane(Protocol):
         """Whether the log has as many partitions as the hub: `InvalidSettings` if not, `Unavailable` if it does not answer."""
         ...
 
-    def produce(self, partition: int, content: bytes, report: Report) -> None:
+    def produce(self, partition: int, content: bytes, report: HearOutcome) -> None:
         """Hand a record in. `Unavailable`: it was not taken, and `report` is not called."""
         ...
 

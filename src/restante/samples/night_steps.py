@@ -19,11 +19,11 @@ COLLECTORS = 16
 _LOOK_SECONDS = 0.2
 
 Advance = Callable[[int], None]
-Watch = Callable[[str, int], AbstractContextManager[Advance]]
+WatchStep = Callable[[str, int], AbstractContextManager[Advance]]
 """Shows a step: its name and how many messages it is about; inside, called with each number of messages done."""
 
 
-class Step(msgspec.Struct, kw_only=True):
+class NightStep(msgspec.Struct, kw_only=True):
     """One line of the table."""
 
     step: str
@@ -53,7 +53,7 @@ class NightResult(msgspec.Struct, kw_only=True):
     recipients: int
     bundles: int = 0
     duplicates: int = 0
-    steps: list[Step] = []
+    steps: list[NightStep] = []
     wrong: list[str] = []
     explained: str = ""
     """Why a peek of the first recipient answers nothing, once everything is collected."""
@@ -87,9 +87,9 @@ class SettledNight(NightResult, kw_only=True):
 
 
 @contextmanager
-def timed(night: NightResult, watch: Watch, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
+def timed(night: NightResult, watch: WatchStep, name: str, messages: int) -> Iterator[tuple[NightStep, Advance]]:
     """A step of the night, with what shows how far it is."""
-    step = Step(step=name, messages=messages)
+    step = NightStep(step=name, messages=messages)
     with watch(name, messages) as advance:
         started = time.perf_counter()
         yield step, advance
@@ -116,7 +116,7 @@ def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> 
 
 
 @contextmanager
-def followed(batch: Batch, watch: Watch, messages: int) -> Iterator[None]:
+def followed(batch: Batch, watch: WatchStep, messages: int) -> Iterator[None]:
     """Shows how far the batch is while the collectors, which do not know the batch, are at work."""
     ended = threading.Event()
     with watch("batch", messages) as advance, ThreadPoolExecutor(1, "restante-night") as threads:

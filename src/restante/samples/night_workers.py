@@ -15,7 +15,7 @@ from restante.client.batches.batches_sync import Batch
 from restante.client.surface.surface import Hub
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.figures import counted
-from restante.samples.night_steps import NightResult, Watch, timed
+from restante.samples.night_steps import NightResult, WatchStep, timed
 from restante.work import App, Job
 from restante.work.runner import WorkRunner
 from restante.work.worker_process import WorkerPlace, work_async
@@ -105,7 +105,7 @@ class NightWork:
         return texts + [f"What concerns {thing} was done out of order." for thing in disordered]
 
 
-def act(hub: Hub, place: WorkerPlace, name: str, night: NightResult, watch: Watch) -> None:
+def act(hub: Hub, place: WorkerPlace, name: str, night: NightResult, watch: WatchStep) -> None:
     """Have workers do things, and replace the first worker when it has done some. The group goes at the end."""
     work = NightWork(name)
     batch = hub.batches.open(key=f"{name}-actions")

@@ -11,7 +11,7 @@ from restante.client.live.live_sync import Live
 from restante.client.surface.surface import Hub
 from restante.model.figures import counted
 from restante.model.publishing.message import Message
-from restante.samples.night_steps import NightResult, Step
+from restante.samples.night_steps import NightResult, NightStep
 
 ONLOOKERS = 3
 _LINES_MAX = 4
@@ -107,9 +107,9 @@ def _numbers(hub: Hub, name: str) -> list[int]:
     return numbers
 
 
-def _step(onlookers: Sequence[Onlooker]) -> Step:
+def _step(onlookers: Sequence[Onlooker]) -> NightStep:
     count = sum(len(one.numbers) for one in onlookers)
     first = min((one.first for one in onlookers if one.first), default=0.0)
     seconds = max(one.last for one in onlookers) - first
     detail = f"{counted(len(onlookers), 'recipient')} connected: each message came by itself, once and in order"
-    return Step(step="pushed live", messages=count, seconds=max(seconds, 0.0), detail=detail)
+    return NightStep(step="pushed live", messages=count, seconds=max(seconds, 0.0), detail=detail)

@@ -22,7 +22,7 @@ from restante.client.surface.surface import Batch, Bundle, Hub
 from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array
 from restante.model.figures import counted
 from restante.samples.latecomers import Latecomers
-from restante.samples.night_steps import Advance, NightResult, Step, Watch, followed, side_by_side, timed
+from restante.samples.night_steps import Advance, NightResult, NightStep, WatchStep, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
 
 PARCEL_MESSAGES = 10_000
@@ -89,7 +89,7 @@ def _named(codes: NDArray[np.integer[Any] | np.bool_], names: Sequence[str]) -> 
     return pa.DictionaryArray.from_arrays(column_of(codes.astype(np.int32)), string_array(names))
 
 
-def play(hub: Hub, post: SampleMail, watch: Watch, tell: Tell = lambda _: None) -> NightResult:
+def play(hub: Hub, post: SampleMail, watch: WatchStep, tell: Tell = lambda _: None) -> NightResult:
     """The whole night. A few recipients are connected meanwhile, and `tell` gets a line for what they see."""
     night = NightResult(messages=post.messages, recipients=post.recipients)
     batch = hub.batches.open(key=post.name)
@@ -115,9 +115,9 @@ class _Stage(NamedTuple):
     post: SampleMail
     batch: Batch
     night: NightResult
-    watch: Watch
+    watch: WatchStep
 
-    def timed(self, name: str, messages: int) -> AbstractContextManager[tuple[Step, Advance]]:
+    def timed(self, name: str, messages: int) -> AbstractContextManager[tuple[NightStep, Advance]]:
         return timed(self.night, self.watch, name, messages)
 
     def followed(self) -> AbstractContextManager[None]:

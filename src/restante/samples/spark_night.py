@@ -20,7 +20,16 @@ from pyspark.sql import functions as f
 
 from restante.client.surface.surface import Bundle, Hub
 from restante.decoders import json_decoder
-from restante.samples.night_steps import Advance, PlotPoint, SettledNight, Step, Watch, followed, side_by_side, timed
+from restante.samples.night_steps import (
+    Advance,
+    NightStep,
+    PlotPoint,
+    SettledNight,
+    WatchStep,
+    followed,
+    side_by_side,
+    timed,
+)
 from restante.samples.onlookers import Tell, looking_on
 from restante.samples.sample_night import night_name
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
@@ -42,7 +51,7 @@ class Shows(NamedTuple):
     """A display of how far the night is: a bar for a step of Spark, bars of messages, lines of messages that arrive."""
 
     stages: Callable[[str], AbstractContextManager[None]]
-    bars: Callable[[], AbstractContextManager[Watch]]
+    bars: Callable[[], AbstractContextManager[WatchStep]]
     live: Tell
     """Shows a message that has arrived."""
     reported: Callable[[str, Callable[[], Outcome]], Outcome]
@@ -96,11 +105,11 @@ def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows)
     figures = outcome.figures
     night.messages, night.duplicates = int(_number(figures["messages"])), int(_number(figures["duplicates"]))
     night.settlement = _rows(outcome)
-    settled = Step(step="settle", messages=plan.readings, seconds=_number(figures["settle_seconds"]))
+    settled = NightStep(step="settle", messages=plan.readings, seconds=_number(figures["settle_seconds"]))
     settled.detail = (
         f"{plan.readings:,} meter readings of {plan.actors:,} actors, aggregated, priced and made into documents"
     )
-    delivered = Step(step="deliver", messages=night.messages, seconds=_number(figures["deliver_seconds"]))
+    delivered = NightStep(step="deliver", messages=night.messages, seconds=_number(figures["deliver_seconds"]))
     delivered.detail = (
         "staged by Spark's tasks, and visible at one moment, exactly once: one consignment, bound to a batch"
     )
@@ -108,7 +117,7 @@ def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows)
     return str(figures["batch"])
 
 
-def _collect(hub: Hub, plan: SparkNightPlan, night: SettledNight, watch: Watch, batch: str) -> None:
+def _collect(hub: Hub, plan: SparkNightPlan, night: SettledNight, watch: WatchStep, batch: str) -> None:
     with (
         timed(night, watch, _COLLECT, night.messages) as (step, advance),
         followed(hub.batches.get(batch), watch, night.messages),
@@ -174,7 +183,7 @@ def _staged(night: SettledNight, shows: Shows, name: str) -> Iterator[None]:
     started = time.perf_counter()
     with shows.stages(name):
         yield
-    night.steps.append(Step(step=name, messages=night.messages, seconds=time.perf_counter() - started))
+    night.steps.append(NightStep(step=name, messages=night.messages, seconds=time.perf_counter() - started))
 
 
 def _moments(work: Work, as_of: datetime, since: datetime) -> Iterator[PlotPoint]:

@@ -180,7 +180,7 @@ def problem_frame(request: int | None, problem: Mapping[str, object]) -> bytes:
 # What a client says
 
 
-class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid_unknown_fields=True):
+class LiveSend(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid_unknown_fields=True):
     """A message to be published; the request's number comes back with the answer."""
 
     request: int
@@ -199,10 +199,10 @@ class Collect(msgspec.Struct, frozen=True, tag_field="type", tag="collected", fo
     sequence_number: int
 
 
-_client_frames: msgspec.json.Decoder[Send | Collect] = json_decoder(Send | Collect)
+_client_frames: msgspec.json.Decoder[LiveSend | Collect] = json_decoder(LiveSend | Collect)
 
 
-def decode_client_frame(frame: str) -> Send | Collect:
+def decode_client_frame(frame: str) -> LiveSend | Collect:
     """The words of a client; `InvalidRequest` if they are no frame at all."""
     try:
         content = frame.encode()

@@ -86,11 +86,11 @@ def _next(batch: Batch, seconds: float) -> BatchStatus:
         return batch.status()
 
 
-Show = Callable[["BatchStatus", "Batch"], None]
+ShowStatus = Callable[["BatchStatus", "Batch"], None]
 
 
 @contextmanager
-def _screen() -> Iterator[Show]:
+def _screen() -> Iterator[ShowStatus]:
     """The display of a batch: on terminals, on standard error, and gone at the end."""
     from rich.console import Console
     from rich.live import Live

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 app = command_group("bridge")
 
 Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.", show_default=False)]
-Brokers = Annotated[
+BrokersOption = Annotated[
     str,
     typer.Option(
         "--brokers", envvar="RESTANTE_BROKERS", metavar="HOST:PORT,…", help="The addresses of Kafka's brokers."
@@ -45,11 +45,11 @@ KafkaOptions = Annotated[
         help="A setting of the Kafka client, like security.protocol=SASL_SSL; the value env:NAME is taken from the environment.",
     ),
 ]
-Metrics = Annotated[
+MetricsPort = Annotated[
     int | None, typer.Option("--metrics-port", help="Serve metrics to Prometheus on this port of 127.0.0.1.")
 ]
 UntilEnd = Annotated[bool, typer.Option("--until-end", help="Stop at the end instead of waiting for more.")]
-Prefix = Annotated[
+SourcePrefix = Annotated[
     str,
     typer.Option(
         "--prefix", help="A prefix for the names of sources: needed if two Kafka clusters have topics of the same name."
@@ -89,11 +89,11 @@ def in_(
         Path | None, typer.Option("--file", metavar="TOML", help="A TOML file that names several topics.")
     ] = None,
     group: Annotated[str, typer.Option(help="The consumer group that its processes share.")] = "restante",
-    prefix: Prefix = "",
+    prefix: SourcePrefix = "",
     batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 100_000,
-    brokers: Brokers = DEFAULT_BROKERS,
+    brokers: BrokersOption = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
-    metrics_port: Metrics = None,
+    metrics_port: MetricsPort = None,
     until_end: UntilEnd = False,
     door: Door,
 ) -> None:
@@ -161,9 +161,9 @@ def out(
     ] = False,
     group: Annotated[str, typer.Option(help="The group of the hub that its processes are members of.")] = "bridge",
     member: Annotated[str | None, typer.Option(help="A name of this process that is the same after a restart.")] = None,
-    brokers: Brokers = DEFAULT_BROKERS,
+    brokers: BrokersOption = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
-    metrics_port: Metrics = None,
+    metrics_port: MetricsPort = None,
     until_end: UntilEnd = False,
     door: Door,
 ) -> None:
@@ -204,8 +204,8 @@ def show(
     *,
     topic: Topic,
     group: Annotated[str, typer.Option(help="The consumer group of the bridge.")] = "restante",
-    prefix: Prefix = "",
-    brokers: Brokers = DEFAULT_BROKERS,
+    prefix: SourcePrefix = "",
+    brokers: BrokersOption = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
     door: Door,
     as_json: AsJson = False,

@@ -30,7 +30,7 @@ _Several = "may be given again."
 Partitions = Annotated[
     list[int] | None, typer.Option("--partition", min=0, help=f"Only this partition; {_Several}", show_default=False)
 ]
-After = Annotated[
+FeedAfter = Annotated[
     int | None,
     typer.Option(min=0, help="Only changes after this number, of the one --partition.", show_default=False),
 ]
@@ -64,7 +64,7 @@ Columns = Annotated[
 def feed(
     *,
     partition: Partitions = None,
-    after: After = None,
+    after: FeedAfter = None,
     positions: PositionsFile = None,
     bootstrap: Bootstrap = False,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more changes until Ctrl-C.")] = False,

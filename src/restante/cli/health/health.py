@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import NOT_QUITE_WELL, WRONG
-from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, Token
+from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, TokenOption
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.output import listing, output, print_answer
 from restante.decoders import json_decoder
@@ -29,7 +29,7 @@ def health(
     history: Annotated[bool, typer.Option("--history", help="Also the last hour, by minutes.")] = False,
     as_json: AsJson = False,
     hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
+    token: TokenOption = None,
 ) -> None:
     """Show the health of each part of a hub: green, yellow or red, with the measurements of the last minute.
 

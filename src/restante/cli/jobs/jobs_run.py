@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.jobs.jobs_spark import pairs, require_spark, spark_session
-from restante.cli.shared.hub_options import DEFAULT_URL, Token
+from restante.cli.shared.hub_options import DEFAULT_URL, TokenOption
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.plain import say
 
@@ -47,7 +47,7 @@ def run(
         typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark, such as spark.master; again for more."),
     ] = None,
     hub: JobHub = DEFAULT_URL,
-    token: Token = None,
+    token: TokenOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a job and print its result. Bars show the stages of Spark while the job runs.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.jobs.jobs_run import tell_beside
-from restante.cli.shared.hub_options import Token
+from restante.cli.shared.hub_options import TokenOption
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, duration
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from restante.spark.running.job_service import Event
+    from restante.spark.running.job_service import JobEvent
 
 
 def serve(
@@ -35,7 +35,7 @@ def serve(
             rich_help_panel="Which hub",
         ),
     ] = None,
-    token: Token = None,
+    token: TokenOption = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
 ) -> None:
@@ -89,7 +89,7 @@ class _Lines:
         self._as_json = as_json
         self._guard = threading.Lock()
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: JobEvent) -> None:
         import msgspec
 
         line = msgspec.json.encode(event).decode() if self._as_json else _worded(event)
@@ -97,7 +97,7 @@ class _Lines:
             say(line, flush=True)
 
 
-def _worded(event: Event) -> str:
+def _worded(event: JobEvent) -> str:
     from restante.cli.jobs.jobs_output import shown, worded
 
     figures = ", ".join(f"{worded(name)} {shown(value)}" for name, value in (event.figures or {}).items())

@@ -118,7 +118,7 @@ def collect(
 
 Deliver = Callable[["Bundle"], None]
 """A function that makes a bundle safe: printed, or on the disk."""
-Write = Callable[["Bundle"], Iterator[bytes]]
+WriteBundle = Callable[["Bundle"], Iterator[bytes]]
 """A bundle as it is printed."""
 
 
@@ -223,13 +223,13 @@ def _filer(folder: Path, file_format: FileFormat | None, as_json: bool) -> Deliv
     return deliver
 
 
-def _bundle_writer(*, text: bool, as_json: bool) -> Write:
+def _bundle_writer(*, text: bool, as_json: bool) -> WriteBundle:
     if text:
         return _data_lines
     return _lines if as_json else _shown
 
 
-def _printer(write: Write) -> Deliver:
+def _printer(write: WriteBundle) -> Deliver:
     def deliver(bundle: Bundle) -> None:
         for content in write(bundle):
             write_output(content, styled=write is _shown)

@@ -28,7 +28,7 @@ class ListOrder(Enum):
 
 
 MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the messages; change nothing.")]
+CountOnly = Annotated[bool, typer.Option("--dry-run", help="Only count the messages; change nothing.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -69,7 +69,7 @@ def purge(
     everything: Annotated[
         bool, typer.Option("--all", help="All messages, whatever their origin, kind and time.")
     ] = False,
-    dry_run: DryRun = False,
+    dry_run: CountOnly = False,
     yes: Yes = False,
     door: Door,
     as_json: AsJson = False,
@@ -98,7 +98,7 @@ def purge(
 @at_hub
 def erase(
     recipient: RecipientName,
-    dry_run: DryRun = False,
+    dry_run: CountOnly = False,
     yes: Yes = False,
     *,
     door: Door,

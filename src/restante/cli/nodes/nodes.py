@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = command_group("nodes")
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which shards would move.")]
+ShowMovesOnly = Annotated[bool, typer.Option("--dry-run", help="Only say which shards would move.")]
 WaitSeconds = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until the node has no shard.")
 ]
@@ -56,7 +56,7 @@ def list_(*, door: Door, as_json: AsJson = False) -> None:
 def drain(
     node: NodeName,
     wait: WaitSeconds = 60,
-    dry_run: DryRun = False,
+    dry_run: ShowMovesOnly = False,
     yes: Yes = False,
     *,
     door: Door,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 app = command_group("backplane")
 
-Partition = Annotated[int, typer.Argument(help="The partition of a refused record.", show_default=False)]
-Position = Annotated[int, typer.Argument(help="The position of the record there.", show_default=False)]
+RecordPartition = Annotated[int, typer.Argument(help="The partition of a refused record.", show_default=False)]
+RecordPosition = Annotated[int, typer.Argument(help="The position of the record there.", show_default=False)]
 _EVERYTHING = 1_000_000
 
 
@@ -138,8 +138,8 @@ def _repeated(link: Link, record: RefusedRecord) -> Receipt | RestanteError:
 
 @at_hub
 def forget(
-    partition: Partition,
-    position: Position,
+    partition: RecordPartition,
+    position: RecordPosition,
     dry_run: DryRun = False,
     yes: Yes = False,
     *,

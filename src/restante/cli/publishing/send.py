@@ -14,10 +14,10 @@ import typer
 
 from restante.cli.publishing.send_options import (
     AcceptOption,
-    Attempt,
-    Consignment,
-    FileFormat,
+    AttemptNumber,
+    ConsignmentKey,
     Files,
+    FormatOption,
     ForMessages,
     Forward,
     Idempotent,
@@ -26,7 +26,7 @@ from restante.cli.publishing.send_options import (
     OneText,
     OneValue,
     OneVisibleAt,
-    OpenBatch,
+    OpenBatchId,
     WithBatch,
 )
 from restante.cli.shared.hub_options import Door, at_hub
@@ -58,7 +58,7 @@ _STANDARD_INPUT = Path("-")
 def send(
     files: Files = None,
     *,
-    file_format: FileFormat = None,
+    file_format: FormatOption = None,
     recipient: ForMessages = None,
     origin: ForMessages = None,
     kind: ForMessages = None,
@@ -69,11 +69,11 @@ def send(
     visible_at: OneVisibleAt = None,
     forward: Forward = False,
     idempotent: Idempotent = None,
-    batch: OpenBatch = None,
+    batch: OpenBatchId = None,
     accept: AcceptOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, send nothing.")] = False,
-    consignment: Consignment = None,
-    attempt: Attempt = None,
+    consignment: ConsignmentKey = None,
+    attempt: AttemptNumber = None,
     with_batch: WithBatch = False,
     no_commit: NoCommit = False,
     live: Chat = False,

@@ -16,7 +16,9 @@ Files = Annotated[
     list[Path] | None,
     typer.Argument(metavar="FILE", help="Files to send; - is standard input.", show_default=False),
 ]
-FileFormat = Annotated[Format | None, typer.Option("--format", help="How the files are written; else by their suffix.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="How the files are written; else by their suffix.")
+]
 ForMessages = Annotated[str | None, typer.Option(help="Used for messages that have none of their own.")]
 OneText = Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")]
 OneValue = Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")]
@@ -41,8 +43,8 @@ AcceptOption = Annotated[
         show_default=False,
     ),
 ]
-OpenBatch = Annotated[str | None, typer.Option(metavar="ID", help="Bind the messages to this open batch.")]
-Consignment = Annotated[
+OpenBatchId = Annotated[str | None, typer.Option(metavar="ID", help="Bind the messages to this open batch.")]
+ConsignmentKey = Annotated[
     str | None,
     typer.Option(
         metavar="KEY",
@@ -50,7 +52,7 @@ Consignment = Annotated[
         rich_help_panel=_AT_ONE_MOMENT,
     ),
 ]
-Attempt = Annotated[
+AttemptNumber = Annotated[
     int | None,
     typer.Option(
         min=0,

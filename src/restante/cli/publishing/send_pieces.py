@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from restante.cli.shared.hub_options import Door
     from restante.model.mailboxes.answers import Receipt
 
-Publish: TypeAlias = "Callable[[object], Receipt]"
+PublishPiece: TypeAlias = "Callable[[object], Receipt]"
 """Stores messages, all of them or none."""
 
 FINDINGS_SHOWN_MAX = 20
@@ -91,7 +91,7 @@ class SendFindings:
 class FileSending:
     """Knows how far it has come. With `findings` nothing is sent: everything is checked, and noted there."""
 
-    def __init__(self, publish: Publish | None, key: str | None, findings: SendFindings | None) -> None:
+    def __init__(self, publish: PublishPiece | None, key: str | None, findings: SendFindings | None) -> None:
         assert (publish is None) != (findings is None)
         self._publish = publish
         self._key = key
@@ -195,7 +195,7 @@ class FileSending:
 
 
 @contextmanager
-def publishing(door: Door, way: SendWay, *, one: bool) -> Iterator[Publish]:
+def publishing(door: Door, way: SendWay, *, one: bool) -> Iterator[PublishPiece]:
     """The way into a hub. A single message goes there as JSON, without all that it takes to send many."""
     if one and door.data is None:
         with door.open_small() as link:

@@ -19,7 +19,7 @@ from restante.cli.shared.exits import WRONG
 from restante.cli.shared.output import output, progress_bar
 
 if TYPE_CHECKING:
-    from restante.samples.night_steps import Advance, NightResult, Watch
+    from restante.samples.night_steps import Advance, NightResult, WatchStep
 
 _MESSAGES_MAX = 100_000_000
 _RECIPIENTS_MAX = 1_000_000
@@ -229,7 +229,7 @@ def _token() -> str | None:
 
 
 @contextmanager
-def _spark_bars() -> Iterator[Watch]:
+def _spark_bars() -> Iterator[WatchStep]:
     from restante.samples.spark_night import STEPS
 
     with _bars(lambda name: _numbered(name, STEPS) if name in STEPS else f"        {name:<24}") as watch:
@@ -237,7 +237,7 @@ def _spark_bars() -> Iterator[Watch]:
 
 
 @contextmanager
-def _bars(titled: Callable[[str], str] = "{:<24}".format) -> Iterator[Watch]:
+def _bars(titled: Callable[[str], str] = "{:<24}".format) -> Iterator[WatchStep]:
     """Bars for the steps of a night, gone when they are done."""
     with progress_bar() as bar:
 

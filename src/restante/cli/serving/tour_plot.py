@@ -20,16 +20,16 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WATT_HOURS = 1_000_000
 """How many watt-hours a megawatt-hour has."""
 
-Settlement = Sequence[Mapping[str, Any]]
+SettlementRows = Sequence[Mapping[str, Any]]
 
 
-def print_plot(console: Console, settlement: Settlement, moments: Sequence[PlotPoint]) -> None:
+def print_plot(console: Console, settlement: SettlementRows, moments: Sequence[PlotPoint]) -> None:
     """Print both panels of the plot, one below the other."""
     print_energy(console, settlement)
     print_collected(console, moments)
 
 
-def print_energy(console: Console, settlement: Settlement) -> None:
+def print_energy(console: Console, settlement: SettlementRows) -> None:
     """The energy of each product as a bar."""
     if not settlement:
         return
@@ -58,7 +58,7 @@ def print_collected(console: Console, moments: Sequence[PlotPoint]) -> None:
     console.print(f"{'':>{len(label)}}  0{f'{seconds:,.2f} s':>{columns - 1}}", soft_wrap=True)
 
 
-def energy_of(settlement: Settlement) -> tuple[list[str], list[float]]:
+def energy_of(settlement: SettlementRows) -> tuple[list[str], list[float]]:
     """The products and their energy in megawatt-hours."""
     return [str(row["product"]) for row in settlement], [row["energy_wh"] / _WATT_HOURS for row in settlement]
 
@@ -83,7 +83,7 @@ def lines_of(heights: Sequence[float]) -> list[str]:
     return ["".join(_EIGHTHS[max(0, min(8, count - row * 8))] for count in eighths) for row in rows]
 
 
-def save_plot(path: Path, settlement: Settlement, moments: Sequence[PlotPoint]) -> bool:
+def save_plot(path: Path, settlement: SettlementRows, moments: Sequence[PlotPoint]) -> bool:
     """Write both panels, side by side; False without matplotlib."""
     try:
         from matplotlib.figure import Figure

@@ -40,7 +40,7 @@ HubUrl = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Token = Annotated[
+TokenOption = Annotated[
     str | None,
     typer.Option(envvar="RESTANTE_TOKEN", help="The access token.", show_default=False, rich_help_panel=_PANEL),
 ]
@@ -109,7 +109,7 @@ class Door(NamedTuple):
 def at_hub(command: Callable[..., None]) -> Callable[..., None]:
     """A command with a `door`: on the command line the options --hub, --token and --data stand in its place."""
 
-    def options(hub: HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
+    def options(hub: HubUrl = DEFAULT_URL, token: TokenOption = None, data: _DataFolder = None) -> Door:
         return Door(hub, token, data)
 
     @wraps(command)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = command_group("poison")
 
 _PREVIEW_CHARACTERS = 2_000
-GroupName = Annotated[
+PoisonGroup = Annotated[
     str, typer.Argument(metavar="GROUP", help="The group that could not do them.", show_default=False)
 ]
 ActionIds = Annotated[
@@ -54,7 +54,7 @@ def poison() -> None:
 
 @at_hub
 def list_(
-    group: GroupName,
+    group: PoisonGroup,
     action: Action = None,
     code: Code = None,
     concerns: Concerns = None,
@@ -76,7 +76,7 @@ def list_(
 
 @at_hub
 def show(
-    group: GroupName,
+    group: PoisonGroup,
     action_id: Annotated[str, typer.Argument(metavar="ID", help="The id of an action.", show_default=False)],
     concerns: Concerns = None,
     *,
@@ -113,7 +113,7 @@ def _decision(
     """The command that does one thing with each of the actions that are meant."""
 
     def decide(
-        group: GroupName,
+        group: PoisonGroup,
         ids: ActionIds = None,
         action: Action = None,
         code: Code = None,

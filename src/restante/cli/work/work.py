@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, Token, settings_here
+from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, TokenOption, settings_here
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 
@@ -28,7 +28,7 @@ def work(  # noqa: PLR0917 - an option each
         typer.Argument(metavar="MODULE:APP", help="Where the app is, such as shop.worker:app.", show_default=False),
     ] = None,
     hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
+    token: TokenOption = None,
     member: Annotated[
         str | None,
         typer.Option(help="The worker's name. The same name after a restart takes the old partitions over at once."),

@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from restante.client.batches.joint_calls import (
     JointBounds,
     JointCall,
+    JointOutcome,
     JointQueue,
-    Outcome,
     concerns_one_call,
     given,
     is_to_be_repeated,
@@ -18,7 +18,7 @@ from restante.client.batches.joint_calls import (
 )
 
 T = TypeVar("T")
-Send = Callable[[Sequence[bytes]], Awaitable[Sequence[Outcome[T]]]]
+SendTogether = Callable[[Sequence[bytes]], Awaitable[Sequence[JointOutcome[T]]]]
 
 
 class _Caller(NamedTuple):
@@ -29,7 +29,7 @@ class _Caller(NamedTuple):
 class AsyncJointCalls(Generic[T]):
     """The calls of the tasks that use one link, in one event loop after another."""
 
-    def __init__(self, send: Send[T], bounds: JointBounds) -> None:
+    def __init__(self, send: SendTogether[T], bounds: JointBounds) -> None:
         self._send = send
         self._bounds = bounds
         self._calls: _CallsOfLoop[T] | None = None
@@ -48,7 +48,7 @@ class _CallsOfLoop(Generic[T]):
     Where the first goes alone, a call that finds nothing under way goes at once, in the task of its caller.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, send: Send[T], bounds: JointBounds) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, send: SendTogether[T], bounds: JointBounds) -> None:
         self.loop = loop
         self._send = send
         self._bounds = bounds
@@ -70,12 +70,12 @@ class _CallsOfLoop(Generic[T]):
         finally:
             self._alone -= 1
 
-    async def _carry_jointly(self, call: JointCall) -> Outcome[T]:
+    async def _carry_jointly(self, call: JointCall) -> JointOutcome[T]:
         caller = _Caller(call, self.loop.create_future())
         self._queue.waiting.append(caller)
         self._flush_soon()
         try:
-            outcome: Outcome[T] = await caller.outcome
+            outcome: JointOutcome[T] = await caller.outcome
         except asyncio.CancelledError:
             self._forget_abandoned()
             raise

@@ -16,7 +16,7 @@ from restante.client.sending.send_queue import SendQueue
 from restante.errors import Forbidden, RestanteError, Unauthenticated, Unavailable
 
 T = TypeVar("T")
-Outcome: TypeAlias = T | Exception
+JointOutcome: TypeAlias = T | Exception
 
 
 class JointCall(NamedTuple):
@@ -117,7 +117,7 @@ def is_to_be_repeated(answer: object) -> bool:
     return isinstance(answer, RestanteError) and answer.retriable
 
 
-def given(outcome: Outcome[T]) -> T:
+def given(outcome: JointOutcome[T]) -> T:
     """The answer of a call. An error is raised, and no frame of its traceback keeps it: else it would be garbage."""
     try:
         if isinstance(outcome, Exception):

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 from restante.client.batches.joint_calls import (
     JointBounds,
     JointCall,
+    JointOutcome,
     JointQueue,
-    Outcome,
     concerns_one_call,
     given,
     is_to_be_repeated,
@@ -18,7 +18,7 @@ from restante.client.batches.joint_calls import (
 )
 
 T = TypeVar("T")
-Send = Callable[[Sequence[bytes]], Sequence[Outcome[T]]]
+SendTogether = Callable[[Sequence[bytes]], Sequence[JointOutcome[T]]]
 
 
 class _Caller(Generic[T]):
@@ -29,13 +29,13 @@ class _Caller(Generic[T]):
     def __init__(self, call: JointCall) -> None:
         self.call = call
         self.thread = threading.get_ident()
-        self.outcome: Outcome[T] | None = None
+        self.outcome: JointOutcome[T] | None = None
         self.leads = False
         self.gone = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
-    def hand_over(self) -> Outcome[T]:
+    def hand_over(self) -> JointOutcome[T]:
         assert self.outcome is not None, "it was told, or has sent its call itself"
         outcome, self.outcome = self.outcome, None
         return outcome
@@ -44,7 +44,7 @@ class _Caller(Generic[T]):
 class JointCalls(Generic[T]):
     """The calls of all threads that use one link. It has no thread of its own: the caller that comes first sends at once."""
 
-    def __init__(self, send: Send[T], bounds: JointBounds) -> None:
+    def __init__(self, send: SendTogether[T], bounds: JointBounds) -> None:
         self._send = send
         self._bounds = bounds
         self._mutex = threading.Lock()

@@ -22,7 +22,7 @@ from restante.client.actions.actions_async import give_up_poison, list_poison, r
 from restante.client.groups.group_view import GroupReading, PageView, reset_place
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
-from restante.client.groups.member_crew_async import MemberCrew, Outcome, carried_out
+from restante.client.groups.member_crew_async import HandledValue, MemberCrew, carried_out
 from restante.client.surface.arguments import count_of
 from restante.client.surface.pages_async import every
 from restante.client.transport.link import AsyncLink
@@ -123,7 +123,7 @@ class Group:
         finally:
             await self._end(crew)
 
-    async def run(self, function: Callable[[SharedPage], Outcome], *, partitions_at_once: int = 1) -> None:
+    async def run(self, function: Callable[[SharedPage], HandledValue], *, partitions_at_once: int = 1) -> None:
         """Call a function with each page, of so many partitions side by side, without end.
 
         An exception that the function raises ends the call, when the pages under way are done with.
@@ -145,7 +145,7 @@ class Group:
         finally:
             await self._end(crew)
 
-    async def _work(self, member: Member, function: Callable[[SharedPage], Outcome], taken: TakenPage) -> None:
+    async def _work(self, member: Member, function: Callable[[SharedPage], HandledValue], taken: TakenPage) -> None:
         page = SharedPage(self._link, member, taken)
         try:
             await carried_out(function(page))

@@ -23,7 +23,7 @@ from restante.client.actions.actions_sync import give_up_poison, list_poison, re
 from restante.client.groups.group_view import GroupReading, PageView, reset_place
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
-from restante.client.groups.member_crew_sync import MemberCrew, Outcome, carried_out
+from restante.client.groups.member_crew_sync import HandledValue, MemberCrew, carried_out
 from restante.client.surface.arguments import count_of
 from restante.client.surface.pages_sync import every
 from restante.client.transport.link import Link
@@ -124,7 +124,7 @@ class Group:
         finally:
             self._end(crew)
 
-    def run(self, function: Callable[[SharedPage], Outcome], *, partitions_at_once: int = 1) -> None:
+    def run(self, function: Callable[[SharedPage], HandledValue], *, partitions_at_once: int = 1) -> None:
         """Call a function with each page, of so many partitions side by side, without end.
 
         An exception that the function raises ends the call, when the pages under way are done with.
@@ -146,7 +146,7 @@ class Group:
         finally:
             self._end(crew)
 
-    def _work(self, member: Member, function: Callable[[SharedPage], Outcome], taken: TakenPage) -> None:
+    def _work(self, member: Member, function: Callable[[SharedPage], HandledValue], taken: TakenPage) -> None:
         page = SharedPage(self._link, member, taken)
         try:
             carried_out(function(page))

@@ -14,8 +14,8 @@ from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, Restan
 from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX, WAIT_SECONDS_MAX
 from restante.model.groups.group_answers import NextAnswer
 
-Work = Callable[[TakenPage], Awaitable[object]]
-Outcome = Awaitable[object] | object
+HandlePage = Callable[[TakenPage], Awaitable[object]]
+HandledValue = Awaitable[object] | object
 """The value that a function gives that handles a page. It may be an asynchronous one."""
 
 
@@ -51,7 +51,7 @@ class MemberCrew:
             await _wait(changed, FEED_POLL_SECONDS)
         return None
 
-    async def run(self, work: Work, at_once: int) -> None:
+    async def run(self, work: HandlePage, at_once: int) -> None:
         """Have pages of so many partitions worked on at a time, until the crew ends or one of them fails."""
         tasks = [asyncio.create_task(self._work(work)) for _ in range(at_once)]
         try:
@@ -66,7 +66,7 @@ class MemberCrew:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _work(self, work: Work) -> None:
+    async def _work(self, work: HandlePage) -> None:
         while (page := await self.take()) is not None:
             await work(page)
 
@@ -125,7 +125,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-async def carried_out(outcome: Outcome) -> None:
+async def carried_out(outcome: HandledValue) -> None:
     """The value that a function of the program gave, awaited if it is to be."""
     if isinstance(outcome, Awaitable):
         await outcome

@@ -15,8 +15,8 @@ from restante.client.transport.link import Link
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown
 from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX
 
-Work = Callable[[TakenPage], object]
-Outcome = object
+HandlePage = Callable[[TakenPage], object]
+HandledValue = object
 """The value that a function gives that handles a page."""
 
 
@@ -42,7 +42,7 @@ class MemberCrew:
                 self.member.condition.wait(FEED_POLL_SECONDS)
         return None
 
-    def run(self, work: Work, at_once: int) -> None:
+    def run(self, work: HandlePage, at_once: int) -> None:
         """Have pages of so many partitions worked on at a time, until the crew ends or one of them fails."""
         errors: list[BaseException] = []
         threads = [
@@ -60,7 +60,7 @@ class MemberCrew:
         if errors:
             raise errors[0]
 
-    def _work(self, work: Work, errors: list[BaseException]) -> None:
+    def _work(self, work: HandlePage, errors: list[BaseException]) -> None:
         try:
             while (page := self.take()) is not None:
                 work(page)
@@ -101,5 +101,5 @@ class MemberCrew:
             self.member.refused(question, error, member_id)
 
 
-def carried_out(_: Outcome) -> None:
+def carried_out(_: HandledValue) -> None:
     """The value that a function of the program gave: there is nothing to wait for."""

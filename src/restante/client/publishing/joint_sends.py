@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from restante.calls.publishing import Publish
-from restante.client.batches.joint_calls import JointCall, Outcome
+from restante.client.batches.joint_calls import JointCall, JointOutcome
 from restante.client.nodes.hub_places import SENDS_PATH
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import carried_out
@@ -51,7 +51,7 @@ def joint_send(terms: Terms, encoded: EncodedPublish) -> JointCall | None:
     return JointCall(bytes(encoded.body), len(encoded.body), terms.places.owner_of_send(encoded.body))
 
 
-def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:
+def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[JointOutcome[Receipt]]]:
     """Send these together; return the receipt or the refusal of each."""
     if len(sends) == 1:
         return ((yield from publish_encoded(terms, EncodedPublish(JSON, sends[0]))),)
@@ -66,5 +66,5 @@ def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome
     return [_outcome(each) for each in answers]
 
 
-def _outcome(answer: _Answer) -> Outcome[Receipt]:
+def _outcome(answer: _Answer) -> JointOutcome[Receipt]:
     return error_of(answer.problem or {}) if answer.receipt is None else answer.receipt

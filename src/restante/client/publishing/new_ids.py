@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from restante.errors import InvalidOperation
+from restante.model.columns.arrays import Words
 from restante.model.columns.arrow_checks import check_sound
-from restante.model.columns.uuids import Words, made_uuids, uuid_column, uuid_texts
+from restante.model.columns.uuids import made_uuids, uuid_column, uuid_texts
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, made_ids

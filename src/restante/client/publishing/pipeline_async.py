@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from restante.calls.publishing import Publish
 from restante.client.batches.batch_view import BatchName, batch_id_of
-from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
+from restante.client.publishing.pipeline_core import Load, Pipelining, SendOutcome
 from restante.client.sending.sender_async import AsyncSender
 from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Step
 from restante.errors import RestanteError, Unavailable
@@ -76,7 +76,7 @@ class Pipeline:
 
     def __init__(self, carrier: AsyncCarrier) -> None:
         self._carrier = carrier
-        self._kept: list[tuple[Future[Receipt], Outcome]] = []
+        self._kept: list[tuple[Future[Receipt], SendOutcome]] = []
         self._state: Pipelining[Future[Receipt]] = Pipelining(self._keep, carrier.identify)
         self._sender = AsyncSender(self._state, self._deliver, name="restante-pipeline")
         self._changed = self._sender.changed
@@ -185,7 +185,7 @@ class Pipeline:
     async def _deliver(self, load: Load[Future[Receipt]]) -> None:
         """Carry a load to the hub. Its senders get their answers while the next load is under way, or at once if there is none."""
         try:
-            outcome: Outcome = await self._run(self._carrier.deliver(load))
+            outcome: SendOutcome = await self._run(self._carrier.deliver(load))
         except RestanteError as error:
             outcome = error
         except BaseException:
@@ -229,7 +229,7 @@ class Pipeline:
             self._state.abandon(Unavailable("The pipeline was closed before the hub had answered."))
         self._tell()
 
-    def _keep(self, promise: Future[Receipt], outcome: Outcome) -> None:
+    def _keep(self, promise: Future[Receipt], outcome: SendOutcome) -> None:
         self._kept.append((promise, outcome))
 
     def _tell(self) -> None:

@@ -45,7 +45,7 @@ from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 
 Promise = TypeVar("Promise")
-Outcome: TypeAlias = Receipt | RestanteError
+SendOutcome: TypeAlias = Receipt | RestanteError
 Identify: TypeAlias = Callable[[list[Message]], list[Message]]
 """A function that returns the same messages, with ids if the link may have to repeat them."""
 
@@ -83,7 +83,7 @@ class Load(msgspec.Struct, Generic[Promise], eq=False):
 class Pipelining(SendQueue[Posted[Promise]]):
     """The sends of one pipeline. `resolve` fulfils a promise; `identify` gives ids to messages that have none."""
 
-    def __init__(self, resolve: Callable[[Promise, Outcome], None], identify: Identify) -> None:
+    def __init__(self, resolve: Callable[[Promise, SendOutcome], None], identify: Identify) -> None:
         super().__init__()
         self._resolve = resolve
         self._identify = identify
@@ -153,7 +153,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
         self._prepared = self._gathered()
         return self._prepared
 
-    def settle(self, load: Load[Promise], outcome: Outcome) -> None:
+    def settle(self, load: Load[Promise], outcome: SendOutcome) -> None:
         """Answer the sends of the load under way as far as its outcome decides; the others are sent again."""
         if isinstance(outcome, RestanteError):
             self._refused(load.posted, outcome)
@@ -223,7 +223,7 @@ class Pipelining(SendQueue[Posted[Promise]]):
             self.put_back(prepared.posted)
         self.put_back(frame)
 
-    def _answer(self, posted: Posted[Promise], outcome: Outcome) -> None:
+    def _answer(self, posted: Posted[Promise], outcome: SendOutcome) -> None:
         self.messages -= len(posted.messages)
         self.size -= posted.size
         self._resolve(posted.promise, outcome)

@@ -29,7 +29,7 @@ _DOORS: dict[int, type[RestanteError]] = {401: Unauthenticated, 403: Forbidden}
 _STATE = ("producer_group", "owner_level")
 
 
-class Count(msgspec.Struct, frozen=True):
+class CountAnswer(msgspec.Struct, frozen=True):
     count: int
 
 

@@ -14,7 +14,7 @@ from restante.client.actions import action_protocol
 from restante.client.backplane import backplane_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_async import AsyncJointCalls
-from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, Outcome, joint_call
+from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, JointOutcome, joint_call
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
 from restante.client.groups import group_protocol
@@ -100,7 +100,7 @@ class AsyncHttpLink(AsyncHttpCarrier):
             return await self._run(publish_encoded(self._terms, encoded))
         return await self._sends.carry_out(joint)
 
-    async def _send_each(self, sends: Sequence[bytes]) -> Sequence[Outcome[Receipt]]:
+    async def _send_each(self, sends: Sequence[bytes]) -> Sequence[JointOutcome[Receipt]]:
         return await self._run(send_each(self._terms, sends))
 
     def apart(self, *, timeout: float | None = None) -> MemberLink:

@@ -14,7 +14,7 @@ from restante.calls.publishing import Publish
 from restante.client.actions import action_protocol
 from restante.client.backplane import backplane_protocol
 from restante.client.batches import batch_protocol
-from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, Outcome, joint_call
+from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, JointOutcome, joint_call
 from restante.client.batches.joint_sync import JointCalls
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
@@ -101,7 +101,7 @@ class HttpLink(HttpCarrier):
             return self._run(publish_encoded(self._terms, encoded))
         return self._sends.carry_out(joint)
 
-    def _send_each(self, sends: Sequence[bytes]) -> Sequence[Outcome[Receipt]]:
+    def _send_each(self, sends: Sequence[bytes]) -> Sequence[JointOutcome[Receipt]]:
         return self._run(send_each(self._terms, sends))
 
     def apart(self, *, timeout: float | None = None) -> MemberLink:

@@ -25,7 +25,7 @@ from restante.client.transport.address import segment
 from restante.client.transport.column_answers import bundle_of, history_of, table_of
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs
 from restante.client.transport.http_answers import (
-    Count,
+    CountAnswer,
     Messages,
     PartitionPage,
     Whereabouts,
@@ -220,7 +220,7 @@ def retain(terms: Terms, _: RetainNow) -> Dialogue[int]:
 
 def _maintain(terms: Terms, work: str) -> Dialogue[int]:
     request = HttpRequest("POST", f"/v1/maintenance/{work}", long(terms), headers=FOR_JSON)
-    return value_of((yield from done(terms, request, 200)), Count, terms.address).count
+    return value_of((yield from done(terms, request, 200)), CountAnswer, terms.address).count
 
 
 def _message(call: FindMessage | Withdraw | SetAside | Release) -> str:

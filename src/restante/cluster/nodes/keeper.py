@@ -37,7 +37,7 @@ _READY_SECONDS = 3.0
 """An heir that has not looked at its shard by then gets it all the same, and loads it."""
 
 
-Look: TypeAlias = Callable[[], AbstractContextManager[StoreReader]]
+StoreLook: TypeAlias = Callable[[], AbstractContextManager[StoreReader]]
 """Opens the store as it is at the moment."""
 
 
@@ -57,7 +57,7 @@ class HostedShard(ServedShard, Protocol):
 class ShardHost(Protocol):
     """Opens the shards of this node."""
 
-    async def look_ahead(self, partitions: range, look: Look) -> BlobsAhead:
+    async def look_ahead(self, partitions: range, look: StoreLook) -> BlobsAhead:
         """Read of a shard that another owns what need not be read again."""
         ...
 

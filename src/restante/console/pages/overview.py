@@ -12,7 +12,7 @@ from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenN
 from restante.console.view.figures import relative, short, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
-from restante.console.view.plots import Values, line_plot, max_of, minute_strip
+from restante.console.view.plots import PlotValues, line_plot, max_of, minute_strip
 from restante.console.view.tables import note, on_its_way, section, state_mark, table
 from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply, redirect
@@ -179,7 +179,7 @@ def _tiles(rates: SeenRates) -> Markup:
     )
 
 
-def _most(values: Values, what: str) -> str:
+def _most(values: PlotValues, what: str) -> str:
     if all(value is None for value in values):
         return f"no {what} in the last hour"
     return f"at most {short(max_of(values))} ms"
@@ -189,7 +189,7 @@ def _per_second(column: Sequence[int], seconds: float) -> list[float]:
     return [count / seconds for count in column]
 
 
-def _tile(rates: SeenRates, label: str, values: Values, unit: str, below: str) -> Markup:
+def _tile(rates: SeenRates, label: str, values: PlotValues, unit: str, below: str) -> Markup:
     latest = next((value for value in reversed(values) if value is not None), None)
     shown = "–" if latest is None else short(latest)
     unit = unit.removesuffix("s") if shown == "1" and unit in _COUNTED else unit

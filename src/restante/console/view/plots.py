@@ -22,10 +22,10 @@ _HOUR = 3_600.0
 _SPAN_SECONDS_MIN = 300.0
 """The shortest span of a plot, so that the first samples of a hub that has just started lie apart and not in one spot."""
 
-Values = Sequence[float | None]
+PlotValues = Sequence[float | None]
 
 
-def line_plot(times: Sequence[float], values: Values, *, label: str, unit: str = "") -> Markup:
+def line_plot(times: Sequence[float], values: PlotValues, *, label: str, unit: str = "") -> Markup:
     """A line over the last hour, or as long as there are values, filled below; gaps where there is no value."""
     if not times:
         return tag("p", "No samples yet: the first comes within seconds.", class_="empty plot-empty")
@@ -69,11 +69,11 @@ def _framed(top: float, drawing: Markup, shown: Callable[[float], str] = short) 
     return tag("div", tag("span", named, class_="top", aria_hidden="true"), drawing, class_="framed")
 
 
-def max_of(values: Values) -> float:
+def max_of(values: PlotValues) -> float:
     return max((value for value in values if value is not None), default=0.0)
 
 
-def thinned(times: Sequence[float], values: Values) -> tuple[list[float], list[float | None]]:
+def thinned(times: Sequence[float], values: PlotValues) -> tuple[list[float], list[float | None]]:
     """The points of a plot, thinned to as many as it can show: means of equal stretches, counted from the end."""
     step = math.ceil(len(times) / _POINTS_MAX)
     if step <= 1:

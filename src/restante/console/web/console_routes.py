@@ -8,7 +8,7 @@ from typing import NamedTuple
 from restante.console.web.exchanges import ConsoleReply
 from restante.console.web.visits import ConsoleVisitor, Visit
 
-Handler = Callable[[Visit], Awaitable[ConsoleReply]]
+ConsoleHandler = Callable[[Visit], Awaitable[ConsoleReply]]
 May = Callable[[ConsoleVisitor], bool]
 
 
@@ -18,7 +18,7 @@ class ConsoleRoute(NamedTuple):
     method: str
     path: str
     """Below the console's own; `{name}` stands for any one segment."""
-    handler: Handler
+    handler: ConsoleHandler
     may: May
 
 

@@ -21,7 +21,7 @@ from restante.model.actions.action_answers import OutcomesReported, OutcomesTake
 from restante.model.actions.action_reports import check_reports
 from restante.model.groups.group_names import check_group
 
-Prepared = Planned[OutcomesTaken] | RestanteError
+PreparedReport = Planned[OutcomesTaken] | RestanteError
 """A report to be committed, or the error that refuses it."""
 _OF_A_PARTITION = (GenerationStale, PositionAhead, PartitionUnknown)
 
@@ -49,14 +49,14 @@ def report_each_soon(core: Core, call: ReportEach, waiter: LoopWaiter[OutcomesRe
     return True
 
 
-def _prepared(core: Core, call: ReportEach) -> list[Prepared]:
+def _prepared(core: Core, call: ReportEach) -> list[PreparedReport]:
     for name in {own.group for own in call.reports}:
         check_group(name)
     check_reports([(own.partition, own.outcomes) for own in call.reports])
     return [_one_prepared(core, own) for own in call.reports]
 
 
-def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
+def _one_prepared(core: Core, call: ReportOutcomes) -> PreparedReport:
     try:
         return report_request(core, call)
     except RestanteError as error:
@@ -65,7 +65,7 @@ def _one_prepared(core: Core, call: ReportOutcomes) -> Prepared:
         return error
 
 
-def _answered(call: ReportEach, prepared: Sequence[Prepared]) -> OutcomesReported:
+def _answered(call: ReportEach, prepared: Sequence[PreparedReport]) -> OutcomesReported:
     """The answer to all reports. If none was taken, and no error concerns only its partition, raise the first error."""
     found = [_outcome(one) for one in prepared]
     errors = [one for one in found if isinstance(one, RestanteError)]
@@ -75,7 +75,7 @@ def _answered(call: ReportEach, prepared: Sequence[Prepared]) -> OutcomesReporte
     return OutcomesReported(partitions=tuple(told))
 
 
-def _outcome(one: Prepared) -> OutcomesTaken | RestanteError:
+def _outcome(one: PreparedReport) -> OutcomesTaken | RestanteError:
     if isinstance(one, RestanteError):
         return one
     try:

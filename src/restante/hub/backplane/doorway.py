@@ -26,7 +26,7 @@ from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
 from restante.ports.backplane import Backplane, Delivered, Undelivered
 
-Content = Sequence[Letter] | MessageColumns
+LettersOrColumns = Sequence[Letter] | MessageColumns
 
 
 HearDelivered = Callable[[int, LogPosition], None]
@@ -38,7 +38,7 @@ class RecordParcel(NamedTuple):
 
     partition: int
     rows: Sequence[int] | NDArray[np.int64]
-    content: Content
+    content: LettersOrColumns
 
 
 def door_metrics(waiting: int, lost: int) -> tuple[HubMetric, ...]:

@@ -25,10 +25,10 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.storage.changes import Space
 from restante.wire.problems import problem_of
 
-Place = tuple[int, int]
+RecordPlace = tuple[int, int]
 """A partition, and a position in its log."""
-Outcome = Receipt | RestanteError
-Asked = Sequence[tuple[int, int, int]]
+SendOutcome = Receipt | RestanteError
+AskedRecords = Sequence[tuple[int, int, int]]
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class RecordWait:
 
     ring: Callable[[], None]
     """Called once, from any thread, when nothing is left to wait for."""
-    open: set[Place] = field(default_factory=set)
-    found: dict[Place, Outcome] = field(default_factory=dict)
+    open: set[RecordPlace] = field(default_factory=set)
+    found: dict[RecordPlace, SendOutcome] = field(default_factory=dict)
 
 
 class RecordOutcomes:
@@ -46,10 +46,10 @@ class RecordOutcomes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._recent: dict[Place, Outcome] = {}
-        self._waiting: dict[Place, list[RecordWait]] = {}
+        self._recent: dict[RecordPlace, SendOutcome] = {}
+        self._waiting: dict[RecordPlace, list[RecordWait]] = {}
 
-    def told(self, outcomes: Sequence[tuple[Place, Outcome]]) -> None:
+    def told(self, outcomes: Sequence[tuple[RecordPlace, SendOutcome]]) -> None:
         """The outcomes of records, after their commit."""
         over: list[RecordWait] = []
         with self._lock:
@@ -66,7 +66,7 @@ class RecordOutcomes:
             wait.ring()
 
     @contextmanager
-    def waiting(self, places: Sequence[Place], ring: Callable[[], None]) -> Iterator[RecordWait]:
+    def waiting(self, places: Sequence[RecordPlace], ring: Callable[[], None]) -> Iterator[RecordWait]:
         """While inside, the wait hears of these records; what is known already it has at once."""
         wait = RecordWait(ring)
         with self._lock:
@@ -84,7 +84,7 @@ class RecordOutcomes:
                 for place in wait.open:
                     self._leave(place, wait)
 
-    def _leave(self, place: Place, wait: RecordWait) -> None:
+    def _leave(self, place: RecordPlace, wait: RecordWait) -> None:
         left = [other for other in self._waiting.pop(place, ()) if other is not wait]
         if left:
             self._waiting[place] = left
@@ -100,7 +100,7 @@ def await_records(core: Core, call: AwaitRecords, caller: Grant) -> tuple[Record
     return outcomes_of(core, call.records, wait)
 
 
-def places_of(records: Asked) -> list[Place]:
+def places_of(records: AskedRecords) -> list[RecordPlace]:
     return [(partition, position) for partition, position, _ in records]
 
 
@@ -110,7 +110,7 @@ def wait_is_worth_it(core: Core, wait: RecordWait) -> bool:
     return any(position > stored.get(partition, -1) for partition, position in tuple(wait.open))
 
 
-def outcomes_of(core: Core, records: Asked, wait: RecordWait) -> tuple[RecordOutcome, ...]:
+def outcomes_of(core: Core, records: AskedRecords, wait: RecordWait) -> tuple[RecordOutcome, ...]:
     """The outcomes of records that are known now. It reads the store, of records that were settled before the hub was started."""
     return tuple(_outcome(core, wait, *record) for record in records)
 
@@ -129,7 +129,7 @@ def _outcome(core: Core, wait: RecordWait, partition: int, position: int, messag
     return RecordOutcome(receipt=found)
 
 
-def _settled(core: Core, partition: int, position: int, messages: int) -> Outcome:
+def _settled(core: Core, partition: int, position: int, messages: int) -> SendOutcome:
     """The outcome of a record that was stored, or kept as poison: which numbers its messages have, or whether some were duplicates, nobody knows."""
     value = core.store.get(partition, Space.BACKPLANE_POISON, poison_key(position))
     if value is not None:

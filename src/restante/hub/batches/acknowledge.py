@@ -27,7 +27,7 @@ from restante.model.batches.batch import BatchRow, Counts
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, Counting
 from restante.model.batches.items import Named, NamedItems, NamedRange
 from restante.model.batches.newly_acknowledged import AskedItems, newly
-from restante.model.columns.bits import Bits, Positions
+from restante.model.columns.bits import BitPositions, Bits
 from restante.model.storage.changes import Space
 
 _ITEM_BYTES = 8
@@ -225,7 +225,7 @@ def _acknowledge(
     return conclude(core, draft, items.batch_id, row) or row
 
 
-def _apply(core: Core, items: HandItems, positions: Positions, trial: Bits | None, size: int, new: int) -> None:
+def _apply(core: Core, items: HandItems, positions: BitPositions, trial: Bits | None, size: int, new: int) -> None:
     items.apply(positions, trial, size)
     core.memory(BatchMemory).items_acknowledged += new
 

@@ -19,9 +19,9 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.batches.batch import Counts
 from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch, Share, binding_key
+from restante.model.columns.arrays import Numbers
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
-from restante.model.storage.head import Numbers
 from restante.model.storage.keys import number_key
 
 _ROWS_AT_ONCE = 1_000

@@ -17,7 +17,7 @@ from restante.hub.batches.batch_counts import home_of
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.engine.core import Core
 from restante.model.batches.acknowledged import decode_entry
-from restante.model.columns.bits import CHUNK_BYTES, Bits, Positions, Segment, put_chunk
+from restante.model.columns.bits import CHUNK_BYTES, BitPositions, Bits, BitSegment, put_chunk
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number, number_key
 from restante.ports.store import StoreReader
@@ -90,7 +90,7 @@ class HandItems:
             self.ahead_entries += 1
         return bits
 
-    def apply(self, positions: Positions, trial: Bits | None, size: int) -> None:
+    def apply(self, positions: BitPositions, trial: Bits | None, size: int) -> None:
         """Apply acknowledgements that have been committed."""
         if trial is not None:
             self.bits.take_over(trial)
@@ -172,7 +172,7 @@ def full_key(batch_id: bytes, segment: int) -> bytes:
     return chunk_key(batch_id, segment, _FULL)
 
 
-def stored_segment(store: StoreReader, home: int, batch_id: bytes, number: int) -> Segment:
+def stored_segment(store: StoreReader, home: int, batch_id: bytes, number: int) -> BitSegment:
     """A folded segment: its bits, or a bool if all bits are equal."""
     prefix = batch_id + number_key(number)
     rows = store.scan(home, Space.BATCH_BITS, start=prefix, end=after_prefix(prefix))

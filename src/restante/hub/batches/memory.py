@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from restante.hub.batches.notice_schedule import Schedule
+from restante.hub.batches.notice_schedule import NoticeSchedule
 from restante.model.batches.batch import Counts
 from restante.model.batches.bound_stretches import NOTHING_BOUND, Bindings, load_bindings
 from restante.model.storage.changes import EntryKey, Space
@@ -80,7 +80,7 @@ class BatchMemory:
     due: int = 0
     """The time before which no batch has been idle long enough to be reaped."""
     work: BatchWork = field(default_factory=BatchWork)
-    notices: Schedule = field(default_factory=Schedule)
+    notices: NoticeSchedule = field(default_factory=NoticeSchedule)
     """The schedule of notices of completed batches."""
     keepers: list[Callable[[bytes], bool]] = field(default_factory=list)
     """Functions of other subjects that say whether they still need a batch."""

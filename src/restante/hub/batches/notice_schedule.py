@@ -47,7 +47,7 @@ class _Line:
         return max(self.waiting[0][0], self.not_before)
 
 
-class Schedule:
+class NoticeSchedule:
     """The notices of a hub that are still to be delivered. Times are in microseconds of the hub's clock."""
 
     def __init__(self) -> None:

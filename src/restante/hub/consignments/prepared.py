@@ -77,7 +77,7 @@ from restante.ports.store import StoreReader
 _TRIES = 3
 _ID_BYTES = 16
 
-Place = tuple[int, bytes]
+ConsignmentPlace = tuple[int, bytes]
 """A partition and a consignment."""
 
 
@@ -85,8 +85,8 @@ Place = tuple[int, bytes]
 class Prepared:
     """The parts of this shard in consignments over several shards, as committed."""
 
-    rows: dict[Place, PreparedRow] = field(default_factory=dict)
-    mail: dict[Place, PartitionMail] = field(default_factory=dict)
+    rows: dict[ConsignmentPlace, PreparedRow] = field(default_factory=dict)
+    mail: dict[ConsignmentPlace, PartitionMail] = field(default_factory=dict)
     """The judged mail of rows that are not applied. After a restart it is read from the runs."""
     staged: dict[bytes, int] = field(default_factory=dict)
     """The consignments with staged parts, and when home was last asked about each."""
@@ -237,7 +237,7 @@ def _put_prepared(
     return row
 
 
-def _hold(core: Core, place: Place, mail: PartitionMail) -> None:
+def _hold(core: Core, place: ConsignmentPlace, mail: PartitionMail) -> None:
     core.memory(Prepared).mail[place] = mail
     core.memory(Holds).add(*place, mail.fingerprint)
 
@@ -247,7 +247,7 @@ def prepared_row(draft: RequestDraft, partition: int, consignment: bytes) -> Pre
     return None if value is None else decode_prepared(value)
 
 
-def _put(core: Core, draft: RequestDraft, place: Place, row: PreparedRow) -> None:
+def _put(core: Core, draft: RequestDraft, place: ConsignmentPlace, row: PreparedRow) -> None:
     draft.put(place[0], Space.PREPARED, place[1], encode_round(row))
     draft.applies.append(partial(core.memory(Prepared).rows.__setitem__, place, row))
 
@@ -275,7 +275,7 @@ def _report(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) ->
         report_if_final(core, draft, partition, batch_id, bound_only(counts_of(core, draft, partition, batch_id)))
 
 
-def _forget(core: Core, place: Place) -> None:
+def _forget(core: Core, place: ConsignmentPlace) -> None:
     core.memory(Prepared).rows.pop(place, None)
     core.memory(Prepared).mail.pop(place, None)
     core.memory(Holds).remove(*place)
@@ -347,7 +347,7 @@ def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignme
     return done
 
 
-def _applied(core: Core, place: Place) -> None:
+def _applied(core: Core, place: ConsignmentPlace) -> None:
     core.memory(Prepared).mail.pop(place, None)
     core.memory(Holds).remove(*place)
     core.committer.unpark()

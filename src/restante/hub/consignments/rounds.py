@@ -66,7 +66,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.shards.ranges import by_shard
 from restante.model.shards.rounds import (
     Numbered,
-    Part,
+    PartCounts,
     RoundPhase,
     RoundRow,
     decode_round,
@@ -240,10 +240,10 @@ def _named_runs(core: Core, consignment_id: bytes, announced: Mapping[Attempt, i
 
 def voting(
     core: Core, consignment_id: bytes, row: RoundRow, runs: Sequence[NamedStagedRun], batch: bytes
-) -> Procedure[list[Part] | None]:
+) -> Procedure[list[PartCounts] | None]:
     """Ask all shards to prepare; return their promises, or None if one is busy. Errors end the round, and are raised."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"
-    parts: list[Part] = []
+    parts: list[PartCounts] = []
     for partitions in by_shard(core.shard.carrier.ranges(), row.partitions):
         own = tuple(run_ for run_ in runs if run_.partition in partitions)
         try:
@@ -276,7 +276,7 @@ def _plan_end(core: Core, consignment_id: bytes, number: int, draft: RequestDraf
 
 
 def _decision(
-    core: Core, consignment_id: bytes, row: RoundRow, parts: Sequence[Part], announced: Mapping[Attempt, int]
+    core: Core, consignment_id: bytes, row: RoundRow, parts: Sequence[PartCounts], announced: Mapping[Attempt, int]
 ) -> Procedure[bool]:
     try:
         decided = core.commit(partial(plan_decision, core, consignment_id, row.number, tuple(parts), announced))
@@ -291,7 +291,7 @@ def plan_decision(
     core: Core,
     consignment_id: bytes,
     number: int,
-    parts: tuple[Part, ...],
+    parts: tuple[PartCounts, ...],
     announced: Mapping[Attempt, int],
     draft: RequestDraft,
 ) -> bool:

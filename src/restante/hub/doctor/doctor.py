@@ -37,7 +37,7 @@ from restante.ports.store import StoreReader
 
 __all__ = ["Checked", "Finding", "Progress", "Report", "Severity", "examine"]
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], object]
 """A function that is called with the number of blobs examined, and of all blobs."""
 _NUMBER_MAX = 2**62
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import xxhash
-from numpy.typing import NDArray
 
 from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import IntegerColumns, Mailboxes, digest, entries, examine_entries
 from restante.hub.mailboxes.outbox import NoticeRow
+from restante.model.columns.arrays import Numbers
 from restante.model.columns.hashing import text_hashes
 from restante.model.publishing.message import ACTION_KIND
 from restante.model.removal.erasure import decode_erased
@@ -26,7 +26,6 @@ _PAGE = 10_000
 _SHOWN_MAX = 20
 _EXACT = (ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
 """Changes whose messages stay as long as the record; a message set aside may be moved, and its old row dropped."""
-Numbers = NDArray[np.int64]
 
 
 class ChangesCheck:

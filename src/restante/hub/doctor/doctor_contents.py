@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import xxhash
 
 from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
-from restante.hub.doctor.doctor_findings import Case
+from restante.hub.doctor.doctor_findings import Case, TakeStep
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.doctor.doctor_segments import read_whole
 from restante.hub.mailboxes.claim_checks import ContentRow
@@ -17,11 +17,10 @@ from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.run import RunRow
 
-Step = Callable[[], None]
 _SHOWN_MAX = 20
 
 
-def examine_contents(case: Case, step: Step) -> list[int]:
+def examine_contents(case: Case, step: TakeStep) -> list[int]:
     """Check each content against its checksums; gives the blobs they name."""
     named: list[int] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
@@ -13,6 +14,8 @@ from restante.hub.engine.partitions import Deed, PartitionRow
 from restante.model.consignments.consignment import StagedRun
 from restante.ports.store import StoreReader
 
+TakeStep = Callable[[], None]
+"""Called after each blob that was examined."""
 FINDINGS_MAX = 1_000
 """The number of findings that are listed; the others are only counted. A folder that is wrong everywhere is not listed line by line."""
 

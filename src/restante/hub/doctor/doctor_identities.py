@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from restante.errors import DataDamaged
-from restante.hub.doctor.doctor_findings import Case
+from restante.hub.doctor.doctor_findings import Case, TakeStep
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.doctor.doctor_segments import read_whole
 from restante.hub.engine.identity_reads import all_entries, load_level
@@ -20,8 +19,6 @@ from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.rows import ids_of
 from restante.model.storage.run import StoredSegment
 
-Step = Callable[[], None]
-
 
 @dataclass(slots=True)
 class IdentitiesCheck:
@@ -31,7 +28,7 @@ class IdentitiesCheck:
     blobs: list[int] = field(default_factory=list)
     missing: int = 0
 
-    def read(self, case: Case, step: Step) -> None:
+    def read(self, case: Case, step: TakeStep) -> None:
         """Examine all levels of a partition."""
 
         def examine(key: bytes, value: bytes) -> None:
@@ -47,7 +44,7 @@ class IdentitiesCheck:
             if earlier.last >= later.first:
                 case.problem(f"identities {later.row.identity}", f"They overlap identities {earlier.row.identity}.")
 
-    def _examine_level(self, case: Case, row: LevelRow, step: Step) -> None:
+    def _examine_level(self, case: Case, row: LevelRow, step: TakeStep) -> None:
         for part in row.parts:
             case.checked.blobs += 1
             read_whole(case, f"identities {row.identity}", BlobKey(case.partition, part.blob), part.length)

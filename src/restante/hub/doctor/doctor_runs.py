@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.hub.doctor.doctor_bindings import BoundBatches
-from restante.hub.doctor.doctor_findings import Case
+from restante.hub.doctor.doctor_findings import Case, TakeStep
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.doctor.doctor_segments import Sound, examine_segment
 from restante.hub.doctor.doctor_tally import DoctorTally
+from restante.model.columns.arrays import Numbers
 from restante.model.consignments.consignment import StagedRun
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
 from restante.model.storage.run import RunRow, RunState, decode_run
-
-Step = Callable[[], None]
-Numbers = NDArray[np.int64]
 
 
 def read_runs(case: Case) -> list[RunRow]:
@@ -73,7 +71,11 @@ class _Reading:
 
 
 def examine_run(
-    case: Case, row: RunRow, counted: tuple[DoctorTally, BoundBatches, IdentitiesCheck], changes: Numbers, step: Step
+    case: Case,
+    row: RunRow,
+    counted: tuple[DoctorTally, BoundBatches, IdentitiesCheck],
+    changes: Numbers,
+    step: TakeStep,
 ) -> None:
     """Examine all segments of a run; a visible one is counted. `changes`: numbers that no message may have."""
     reading = _Reading()

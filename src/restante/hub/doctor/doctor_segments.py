@@ -14,6 +14,7 @@ from restante import limits
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_blocks import damaged_blocks, drawer_name, records_in, span_faults
 from restante.hub.doctor.doctor_findings import Case
+from restante.model.columns.arrays import Mask
 from restante.model.columns.hashing import text_hashes
 from restante.model.columns.texts import Texts
 from restante.model.storage.changes import BlobKey, Buffer
@@ -23,7 +24,6 @@ from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, ca
 from restante.model.storage.run import RunRow, SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode
 
-Mask = NDArray[np.bool_]
 _FLAGS = BUNDLEABLE | INLINE | MADE_ID | TEXT_ID
 _READ_BYTES_MAX = 8 * limits.LARGE_BLOB_BYTES_MAX
 """No blob is read that claims to be larger than this."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.doctor.doctor_findings import named
+from restante.model.columns.arrays import Numbers
 from restante.model.columns.arrow import column_of, numbers_of
 from restante.model.columns.hashing import Hashes, text_hashes
 from restante.model.columns.texts import Texts
@@ -28,7 +29,6 @@ from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.rows import cabinet_hashes
 from restante.model.storage.run import StoredSegment
 
-Numbers = NDArray[np.int64]
 _PLACES = 2**32
 _SETTLED = 0
 """The expectation that gathers what heads say is settled."""

@@ -18,7 +18,7 @@ from restante.model.storage.changes import EntryKey
 
 T = TypeVar("T")
 
-Line = tuple[int, bytes]
+RequestLine = tuple[int, bytes]
 """A partition, and the key of a producer group there."""
 _PASSED_MAX = 1_024
 _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
@@ -76,7 +76,7 @@ class CommitRequest(Generic[T]):
 
     __slots__ = ("alone", "brief", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
 
-    def __init__(self, size: int = 0, line: Line | None = None) -> None:
+    def __init__(self, size: int = 0, line: RequestLine | None = None) -> None:
         self.result: T | None = None
         self.error: BaseException | None = None
         self.size = size
@@ -154,7 +154,7 @@ def next_batch(queue: deque[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
     """
     batch: list[CommitRequest[Any]] = []
     passed: list[CommitRequest[Any]] = []
-    taken: set[Line] = set()
+    taken: set[RequestLine] = set()
     room = limits.COMMIT_BYTES_MAX
     while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
         if batch and (queue[0].size > room or queue[0].alone or batch[-1].alone):

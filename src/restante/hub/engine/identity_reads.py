@@ -15,6 +15,7 @@ from restante.errors import DataDamaged
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import sound_records
 from restante.hub.engine.partitions import Partition
+from restante.model.columns.arrays import Numbers
 from restante.model.columns.hashing import Hashes, fingerprints
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.identity import Fingerprints, Known, expand, find_in, have_common, known
@@ -36,7 +37,6 @@ from restante.model.storage.run import Run
 from restante.model.storage.segment import Segment
 from restante.ports.store import Store, StoreReader
 
-Numbers = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _GAP_BLOCKS = 8

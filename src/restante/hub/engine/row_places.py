@@ -15,15 +15,13 @@ from restante.errors import DataDamaged
 from restante.hub.engine.damage import sound_records
 from restante.hub.engine.partitions import run_bounds
 from restante.hub.engine.row_reads import read_records
+from restante.model.columns.arrays import Numbers, Rows
 from restante.model.columns.hashing import Hashes
 from restante.model.storage.catalog import damaged_directory
-from restante.model.storage.head import Numbers
 from restante.model.storage.identity import expand
 from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import Run, StoredSegment, drawer_numbers, drawer_of_rows
 from restante.ports.store import Store
-
-Rows = NDArray[np.int64]
 
 _DENSE = 8
 """A segment is mapped whole instead of searched when at least one row in `_DENSE` is asked for."""

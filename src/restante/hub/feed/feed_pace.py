@@ -18,13 +18,13 @@ from collections.abc import Callable
 
 from restante import limits
 
-Clock = Callable[[], float]
+SecondsClock = Callable[[], float]
 
 
 class Rounds:
     """The pace of followers: readers that have reached the end of the log."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SecondsClock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._paid_at = 0.0
@@ -49,7 +49,9 @@ def read_cost(seconds: float, byte_count: int) -> float:
 class OtherWork:
     """The share of one core that this process has lately spent on work other than reading the feed."""
 
-    def __init__(self, clock: Clock, processor: Clock, crowding: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, clock: SecondsClock, processor: SecondsClock, crowding: Callable[[], float] | None = None
+    ) -> None:
         self._clock = clock
         self._processor = processor
         self._crowding = crowding or _crowding
@@ -86,7 +88,7 @@ def _crowding() -> float:
 class FeedPace:
     """The pace of readers that catch up while others publish."""
 
-    def __init__(self, clock: Clock, others: Callable[[], float]) -> None:
+    def __init__(self, clock: SecondsClock, others: Callable[[], float]) -> None:
         self._clock = clock
         self._others = others
         self._lock = threading.Lock()
@@ -114,7 +116,7 @@ class FeedPace:
 class Paces:
     """Both paces of one hub."""
 
-    def __init__(self, clock: Clock, processor: Clock = time.process_time) -> None:
+    def __init__(self, clock: SecondsClock, processor: SecondsClock = time.process_time) -> None:
         self.following = Rounds(clock)
         self.others = OtherWork(clock, processor)
         self.catching_up = FeedPace(clock, self.others.share)

@@ -22,7 +22,8 @@ from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core
 from restante.hub.engine.row_reads import read_data, read_properties, read_records
 from restante.limits import BLOCK_BYTES, COMMIT_FEW_BYTES_MAX
-from restante.model.feed.span_rows import Mask, Rows, Span, SpanRows, first_damaged, gathered_rows
+from restante.model.columns.arrays import Mask, Rows
+from restante.model.feed.span_rows import Span, SpanRows, first_damaged, gathered_rows
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.gathered_messages import Gathered

@@ -18,14 +18,14 @@ from restante.errors import DataDamaged
 from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.hub.engine.row_reads import read_properties
 from restante.hub.feed.feed_rows import spans_of
+from restante.model.columns.arrays import Numbers, Words
 from restante.model.columns.arrow import Column, column_of, numbers_of, string_array, strings_of
 from restante.model.columns.hashing import Hashes, text_hash
 from restante.model.columns.text_ids import split
-from restante.model.columns.uuids import Words
 from restante.model.feed.feed import NumberedRecord, Settled
 from restante.model.feed.span_rows import Choice, Span
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.head import NumberRange, Numbers, in_ranges
+from restante.model.storage.head import NumberRange, in_ranges
 from restante.model.storage.identity import expand
 from restante.model.storage.rows import TEXT_ID
 from restante.model.storage.run import Run, StoredSegment, drawer_numbers

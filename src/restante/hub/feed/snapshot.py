@@ -33,6 +33,7 @@ from restante.hub.feed.feed_rows import load, spans_of
 from restante.hub.feed.feed_sources import feed_gone
 from restante.hub.feed.snapshot_states import HashRange, records_and_heads, states_at
 from restante.hub.mailboxes.message_columns import STATE_TEXTS, Fates
+from restante.model.columns.arrays import Numbers, Rows
 from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.columns.hashing import Hashes
 from restante.model.columns.texts import Texts
@@ -41,7 +42,7 @@ from restante.model.feed.span_rows import Choice, Span, SpanRows, joined_arrays,
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, time_column
 from restante.model.storage.changes import Space
 from restante.model.storage.gathered_messages import Gathered, message_column
-from restante.model.storage.head import EMPTY_HEAD, Numbers
+from restante.model.storage.head import EMPTY_HEAD
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import cabinets_of
 from restante.model.storage.run import Run, StoredSegment, drawer_numbers
@@ -51,8 +52,6 @@ _HASH_MAX = 2**64 - 1
 _LAST = 2**63 - 1
 _DRAWERS_AT_ONCE = 100_000
 _TRIES_MAX = 100
-
-Rows = NDArray[np.int64]
 
 
 class _Token(NamedTuple):

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from restante.hub.engine.core import Core
 from restante.hub.mailboxes.history import STATE_OF
 from restante.hub.mailboxes.message_columns import STATES, WAITING, Fates
+from restante.model.columns.arrays import Numbers
 from restante.model.feed.feed import NumberedRecord
 from restante.model.publishing.message import NEVER, State
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import EntryKey, Space
-from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_head, in_ranges, stored_mask
+from restante.model.storage.head import Apart, Head, apart_of, decode_head, in_ranges, stored_mask
 from restante.model.storage.keys import Cabinet, key_cabinet, key_number, number_key
 
 HashRange = tuple[int, int]

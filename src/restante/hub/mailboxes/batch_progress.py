@@ -35,6 +35,7 @@ from restante.model.access.access import Grant, may_see
 from restante.model.batches.batch import check_visible, decode_batch
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
 from restante.model.batches.bound_stretches import Spans
+from restante.model.columns.arrays import Mask
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.list_pages import page_size
@@ -47,7 +48,6 @@ from restante.model.storage.head import Apart, Head
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.run import drawer_of_rows
 
-Mask = NDArray[np.bool_]
 _COLLECTED = STATES.index(State.COLLECTED)
 _SET_ASIDE = STATES.index(State.SET_ASIDE)
 _NAMES_AT_ONCE = 1_000

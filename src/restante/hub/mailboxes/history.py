@@ -18,6 +18,7 @@ from restante.hub.engine.identity_reads import find as find_numbers
 from restante.hub.engine.row_places import Lost, Questions, locate
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.message_columns import STATES, WAITING, Fates, chunk_table
+from restante.model.columns.arrays import Numbers
 from restante.model.columns.arrow import column_of
 from restante.model.columns.hashing import fingerprints
 from restante.model.columns.text_ids import id_bytes, is_id
@@ -27,7 +28,7 @@ from restante.model.publishing.message import NEVER, Message, State
 from restante.model.removal.erasure import digests, second_hashes
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
 from restante.model.storage.changes import EntryKey, Space
-from restante.model.storage.head import EMPTY_HEAD, Apart, Head, Numbers, apart_of, in_ranges, stored_mask
+from restante.model.storage.head import EMPTY_HEAD, Apart, Head, apart_of, in_ranges, stored_mask
 from restante.model.storage.keys import Cabinet, after_prefix, cabinet_key, key_number, number_key
 
 STATE_OF = {

@@ -15,10 +15,11 @@ from restante import limits
 from restante.errors import InvalidRequest
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.row_reads import read_records
+from restante.model.columns.arrays import Numbers
 from restante.model.mailboxes.bundle import first_waiting
 from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.catalog import DrawerPlace, Mailbox, mailbox
-from restante.model.storage.head import EMPTY_HEAD, Head, Numbers, stored_mask
+from restante.model.storage.head import EMPTY_HEAD, Head, stored_mask
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import Run, StoredSegment

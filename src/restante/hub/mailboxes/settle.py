@@ -10,12 +10,13 @@ from restante.hub.action_rows.settled_rows import note_settled
 from restante.hub.batches.bound_messages import count_settled
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
+from restante.model.columns.arrays import Numbers
 from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, ranges_of, with_apart
+from restante.model.storage.head import Apart, Head, NumberRange, apart_of, ranges_of, with_apart
 from restante.model.storage.keys import Cabinet
 
-Part = tuple[Numbers, NDArray[np.bool_]]
+CabinetPart = tuple[Numbers, NDArray[np.bool_]]
 """Neighbouring numbers of a cabinet, and a mask of those to be settled."""
 
 _APART = {
@@ -34,7 +35,7 @@ def settle(
     *,
     kind: ChangeKind,
     at: int,
-    part: Part,
+    part: CabinetPart,
 ) -> Head:
     """Settle the chosen of a cabinet's neighbouring numbers; return the new head, which the caller puts.
 

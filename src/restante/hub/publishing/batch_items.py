@@ -19,10 +19,11 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.batches.batch import BatchRow, Counts, check_open
 from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch
+from restante.model.columns.arrays import Numbers
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.arrival import Arrivals
 from restante.model.storage.changes import Space
-from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_head, waiting_mask
+from restante.model.storage.head import Apart, Head, apart_of, decode_head, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 
 _HEADS_ONE_BY_ONE_MAX = 4_096

@@ -11,7 +11,7 @@ from restante.calls.shards import DeliverNotice, JudgeMessages
 from restante.errors import Fault, InvalidRequest
 from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
-from restante.hub.engine.commit_request import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, RequestLine
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.procedures import Functions
 from restante.hub.publishing import producers, sources
@@ -134,7 +134,7 @@ def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> Comm
     return delay_request(core, columns, call.partition)
 
 
-def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> Line:
+def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> RequestLine:
     """The line of a producer group, in which its numbers are judged."""
     check_numbers(numbers)
     if partition is None:

@@ -16,7 +16,7 @@ from restante.model.publishing.delay import DelayedRow, DueKey, decode_delayed, 
 from restante.model.storage.changes import Space
 from restante.ports.store import StoreReader
 
-Place = tuple[int, DueKey]
+DelayedPlace = tuple[int, DueKey]
 """A partition, and the `DueKey` of a message in it."""
 K = TypeVar("K")
 _HEAP_SPARE = 1_000
@@ -48,7 +48,7 @@ class DelayedMemory:
         """How many messages are delayed for a recipient, not counting actions, which are no mail."""
         return self._mailboxes.get(mailbox_part(delayed_key(address.hash, address.recipient, bytes(16))), 0)
 
-    def add(self, places: Sequence[Place]) -> None:
+    def add(self, places: Sequence[DelayedPlace]) -> None:
         with self._changed:
             for partition, due in places:
                 heapq.heappush(self._heap, (due.due, partition, due))
@@ -58,7 +58,7 @@ class DelayedMemory:
                     _count(self._mailboxes, mailbox_part(due.key), 1)
             self._changed.notify_all()
 
-    def remove(self, places: Sequence[Place]) -> None:
+    def remove(self, places: Sequence[DelayedPlace]) -> None:
         """Remove delayed messages. Their heap entries stay, and are skipped, until they are due or the heap is rebuilt."""
         with self._changed:
             for partition, due in places:
@@ -73,9 +73,9 @@ class DelayedMemory:
                 self._heap = [entry for entry in self._heap if self._known.get((entry[1], entry[2].key)) == entry[2]]
                 heapq.heapify(self._heap)
 
-    def take_due(self, now: int, at_most: int) -> list[Place]:
+    def take_due(self, now: int, at_most: int) -> list[DelayedPlace]:
         """Take due messages, earliest first. They stay known until `remove`; those not published must be `put_back`."""
-        found: list[Place] = []
+        found: list[DelayedPlace] = []
         with self._changed:
             while self._heap and self._heap[0][0] <= now and len(found) < at_most:
                 _, partition, due = heapq.heappop(self._heap)
@@ -83,7 +83,7 @@ class DelayedMemory:
                     found.append((partition, due))
         return found
 
-    def put_back(self, places: Sequence[Place], until: int) -> None:
+    def put_back(self, places: Sequence[DelayedPlace], until: int) -> None:
         """Put entries back, to be taken again at `until` if they are still known then."""
         with self._changed:
             for partition, due in places:

@@ -32,6 +32,7 @@ from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.hub.engine.row_reads import read_piece
 from restante.model.actions.action_columns import action_rows_of
 from restante.model.actions.action_kind import name_and_text
+from restante.model.columns.arrays import Mask
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.arrival import Arrivals, Grouped, group
@@ -43,7 +44,6 @@ from restante.model.storage.keys import Cabinet, cabinet_key
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE
 
-Mask = NDArray[np.bool_]
 RowNumbers = NDArray[np.int64]
 
 

@@ -26,7 +26,7 @@ from restante.errors import (
     ProducerUnknown,
     RestanteError,
 )
-from restante.hub.engine.commit_request import Line
+from restante.hub.engine.commit_request import RequestLine
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import RequestDraft
@@ -56,7 +56,7 @@ _decoder = packed_decoder(ProducerRow)
 class ProducerMemory:
     """The producer states of one open hub, and counts of repeated and refused publishes."""
 
-    rows: dict[Line, ProducerRow] = field(default_factory=dict)
+    rows: dict[RequestLine, ProducerRow] = field(default_factory=dict)
     """The states of the groups that published last. Only the thread with the pen changes them."""
     due: dict[int, int] = field(default_factory=dict)
     """For each partition, the time before which no state can be past its retention."""
@@ -72,7 +72,7 @@ class NumberedAdmission:
     publishes: list[PublishRequest] = field(default_factory=list)
     followers: set[PublishRequest] = field(default_factory=set)
     """Publishes whose number is the next only if the one before them in their line is stored."""
-    ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
+    ahead: dict[RequestLine, PublishRequest | None] = field(default_factory=dict)
     """The request that the next one of each line must follow; None if this commit can judge no more requests of the line."""
 
     def put_off(self, request: PublishRequest) -> bool:
@@ -115,7 +115,7 @@ def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: 
 
 def are_plainly_next(core: Core, numbered: Sequence[PublishRequest]) -> bool:
     """Whether each of these is the next of its group according to memory alone, and none needs a closer look."""
-    rows, ahead = core.memory(ProducerMemory).rows, dict[Line, PublishRequest]()
+    rows, ahead = core.memory(ProducerMemory).rows, dict[RequestLine, PublishRequest]()
     for request in numbered:
         line, before = _line(request), ahead.get(_line(request))
         if before is None and not _is_next(rows.get(line), request):
@@ -142,7 +142,7 @@ def _follows(request: PublishRequest, before: PublishRequest) -> bool:
     return small and producer.follows(request.numbers, before.numbers, before.count())
 
 
-def line_of(core: Core, caller: Grant, partition: int, group: int) -> Line:
+def line_of(core: Core, caller: Grant, partition: int, group: int) -> RequestLine:
     """The line of a caller's group: its own, unless only a group without an owner exists that the caller may use."""
     spaces = spaces_of(caller)
     own = partition, producer_key(group, spaces[0])
@@ -152,11 +152,11 @@ def line_of(core: Core, caller: Grant, partition: int, group: int) -> Line:
     return nobodys if _is_stored(core, nobodys) else own
 
 
-def _is_stored(core: Core, line: Line) -> bool:
+def _is_stored(core: Core, line: RequestLine) -> bool:
     return core.store.get(line[0], Space.PRODUCER, line[1]) is not None
 
 
-def _line(request: PublishRequest) -> Line:
+def _line(request: PublishRequest) -> RequestLine:
     line = request.line
     assert line is not None, "who numbers is in a line"
     return line
@@ -218,7 +218,7 @@ def conclude(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) 
     numbered = [request for request in stored if request.numbers is not None and request.error is None]
     if not numbered:
         return
-    now, rows = core.clock(), dict[Line, ProducerRow]()
+    now, rows = core.clock(), dict[RequestLine, ProducerRow]()
     for request in numbered:
         numbers, receipt, key = request.numbers, request.result, _line(request)
         assert numbers is not None
@@ -250,17 +250,17 @@ def _decoded(value: bytes) -> ProducerRow:
         raise DataDamaged(f"The state of a producer cannot be read: {error}. Run `restante doctor`.") from error
 
 
-def _put(core: Core, draft: RequestDraft, line: Line, row: ProducerRow) -> None:
+def _put(core: Core, draft: RequestDraft, line: RequestLine, row: ProducerRow) -> None:
     draft.put(line[0], Space.PRODUCER, line[1], _encoder.encode(row))
     draft.applies.append(partial(_remember, core, line, row))
 
 
-def _remember_all(core: Core, rows: dict[Line, ProducerRow]) -> None:
+def _remember_all(core: Core, rows: dict[RequestLine, ProducerRow]) -> None:
     for key, row in rows.items():
         _remember(core, key, row)
 
 
-def _remember(core: Core, key: Line, row: ProducerRow) -> None:
+def _remember(core: Core, key: RequestLine, row: ProducerRow) -> None:
     """Put a state last in `rows`, and forget the first, which is the least recent, when there are too many."""
     known = core.memory(ProducerMemory).rows
     known.pop(key, None)
@@ -306,19 +306,19 @@ def link(
     return answer
 
 
-def _new_line(core: Core, draft: RequestDraft, partition: int, caller: Grant) -> Line:
+def _new_line(core: Core, draft: RequestDraft, partition: int, caller: Grant) -> RequestLine:
     while True:
         line = partition, producer_key(int.from_bytes(core.random(8), "big") >> 1, owner_of(caller))
         if _planned(draft, line) is None:
             return line
 
 
-def _planned(draft: RequestDraft, line: Line) -> ProducerRow | None:
+def _planned(draft: RequestDraft, line: RequestLine) -> ProducerRow | None:
     value = draft.get(line[0], Space.PRODUCER, line[1])
     return None if value is None else _decoded(value)
 
 
-def _state_of(line: Line, row: ProducerRow) -> ProducerState:
+def _state_of(line: RequestLine, row: ProducerRow) -> ProducerState:
     partition, key = line
     return state_of(row, partition, key_number(key), key_owner(key))
 

@@ -22,7 +22,7 @@ from restante.errors import (
     PartitionUnknown,
 )
 from restante.hub.action_rows.accepted_rows import accept_columns
-from restante.hub.engine.commit_request import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, RequestLine
 from restante.hub.engine.committed_runs import put_mailbag
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.partitions import not_owner
@@ -64,7 +64,7 @@ def large_publish(
     numbers: ProducerNumbers | None = None,
     batch: bytes | None = None,
     caller: Grant = EVERYTHING,
-    line: Line | None = None,
+    line: RequestLine | None = None,
     laid: BulkParcel | None = None,
 ) -> PublishRequest:
     """A publish of many valid messages, prepared as far as possible before the commit: judged, and laid out if all are new.

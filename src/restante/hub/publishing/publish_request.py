@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.hub.engine.commit_request import CommitRequest, Line
+from restante.hub.engine.commit_request import CommitRequest, RequestLine
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Judged
 from restante.model.access.access import EVERYTHING, Grant
@@ -120,7 +120,7 @@ class PublishRequest(CommitRequest[Receipt]):
         numbers: ProducerNumbers | None = None,
         batch: bytes | None = None,
         caller: Grant = EVERYTHING,
-        line: Line | None = None,
+        line: RequestLine | None = None,
         size: int = 0,
     ) -> None:
         super().__init__(size + sum([_size(message) for message in messages]), line)
@@ -170,7 +170,7 @@ class PlainPublish(PublishRequest):
         caller: Grant,
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
-        line: Line | None = None,
+        line: RequestLine | None = None,
     ) -> None:
         # Set everything that the base classes set, without calling them, which would double the time. A test checks that
         # no attribute is missing.

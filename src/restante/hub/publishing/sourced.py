@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from restante.errors import FaultyMessages
-from restante.hub.engine.commit_request import Line
+from restante.hub.engine.commit_request import RequestLine
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import judge
@@ -56,7 +56,7 @@ def sourced_publish(
 ) -> PublishRequest:
     """A publish of valid messages, prepared by the positions that are committed now."""
     name, spaces, positions = check_source(source), spaces_of(caller), positions_of(columns)
-    line: Line = (_NOWHERE, source_key(name, spaces[0]))
+    line: RequestLine = (_NOWHERE, source_key(name, spaces[0]))
     request = PublishRequest((), partition=partition, batch=batch, caller=caller, line=line, size=size_of(columns))
     arrivals = arrived(core, columns)
     if partition is not None and bool((arrivals.partition != partition).any()):
@@ -72,7 +72,7 @@ def sourced_publish(
 def admit_sources(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> list[PublishRequest]:
     """The publishes that have messages to store. The others are answered, or put off until their predecessor is committed."""
     found: list[PublishRequest] = []
-    ahead: set[Line | None] = set()
+    ahead: set[RequestLine | None] = set()
     for request in publishes:
         if request.source is None:
             found.append(request)

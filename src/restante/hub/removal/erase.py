@@ -27,12 +27,13 @@ from restante.hub.mailboxes.mailbox import Opened, chunks, look
 from restante.hub.removal import scrub
 from restante.hub.removal.retention import drop_bundle
 from restante.hub.removal.scrub import Erasures
+from restante.model.columns.arrays import Numbers, Words
 from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.publishing.message import ACTION_KIND
 from restante.model.removal.erasure import ErasedRow, digests, encode_erased, second_hash
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import BlobKey, Space
-from restante.model.storage.head import Apart, NumberRange, Numbers, apart_of, waiting_mask
+from restante.model.storage.head import Apart, NumberRange, apart_of, waiting_mask
 from restante.model.storage.keys import Cabinet, cabinet_key, number_key, settlement_key
 from restante.model.storage.merge import DrawerStretch, merged
 from restante.model.storage.piece import SegmentPiece
@@ -41,7 +42,6 @@ from restante.model.storage.segment import Segment, decode
 from restante.model.storage.segment_frame import EncodedSegment
 
 _DIGESTS_A_ROW = 1_000
-Words = NDArray[np.uint64]
 
 
 @dataclass(slots=True)

@@ -20,15 +20,16 @@ from restante.hub.engine.damage import tell_once
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.history import Located, find_row
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
-from restante.hub.mailboxes.settle import Part, change, settle
+from restante.hub.mailboxes.settle import CabinetPart, change, settle
 from restante.hub.removal.memory import RemovalMemory
 from restante.hub.removal.move_to_end import move_to_end
+from restante.model.columns.arrays import Numbers
 from restante.model.publishing.message import ACTION_KIND, State
 from restante.model.storage.change import ChangeKind
-from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, waiting_mask, with_apart
+from restante.model.storage.head import Apart, Head, NumberRange, apart_of, waiting_mask, with_apart
 from restante.model.storage.keys import Cabinet
 
-Parts = list[Part]
+CabinetParts = list[CabinetPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Settlement:
     head: Head
     erasures: int
     kind: ChangeKind
-    parts: Parts
+    parts: CabinetParts
     waited: int
     """How many of the messages wait."""
 

@@ -59,7 +59,7 @@ def _stepped(store: Store, deed: Deed) -> Deed:
     return later
 
 
-Step = Callable[[Store, Deed, Changes], None]
+MigrateStep = Callable[[Store, Deed, Changes], None]
 """A function that adds the changes from one format to the next to a commit. The caller adds the deed."""
 
 
@@ -124,7 +124,7 @@ def _to_actions(store: Store, deed: Deed, changes: Changes) -> None:
             changes.fences[number] = changes.fences[0]
 
 
-_STEPS: Mapping[int, Step] = {
+_STEPS: Mapping[int, MigrateStep] = {
     1: _to_batches,
     2: _to_consignments,
     3: _to_text_ids,

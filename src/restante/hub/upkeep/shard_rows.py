@@ -43,11 +43,11 @@ _OF_SEVERAL = (
 """The spaces that only several shards have."""
 _UNDER_WAY = (Space.BATCH_REPORT, Space.BATCH_CLOSING, Space.PREPARED)
 
-Rows = Mapping[EntryKey, bytes]
+EntryRows = Mapping[EntryKey, bytes]
 HiddenRows = frozenset[EntryKey]
 
 
-def rows_of_several(source: StoreReader, partition_count: int) -> Rows:
+def rows_of_several(source: StoreReader, partition_count: int) -> EntryRows:
     """The additional rows for splitting data into several shards: parts of batches and of staged parcels."""
     rows: dict[EntryKey, bytes] = {}
     for home in range(partition_count):

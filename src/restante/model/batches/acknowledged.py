@@ -10,7 +10,7 @@ import numpy as np
 
 from restante.decoders import packed_decoder
 from restante.errors import DataDamaged
-from restante.model.columns.bits import Positions
+from restante.model.columns.bits import BitPositions
 
 _WIDTHS = ("u1", "<u2", "<u4", "<u8")
 
@@ -26,7 +26,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 class AcknowledgedEntry(NamedTuple):
     """The items of a batch that one commit acknowledged."""
 
-    positions: Positions
+    positions: BitPositions
     ranges: Sequence[tuple[int, int]]
 
 
@@ -45,7 +45,7 @@ def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def encode_entry(positions: Positions, ranges: Sequence[tuple[int, int]]) -> bytes:
+def encode_entry(positions: BitPositions, ranges: Sequence[tuple[int, int]]) -> bytes:
     """Distances in the fewest bytes that hold the largest of them."""
     if not len(positions):
         return _encoder.encode(_Entry(-1, 0, b"", tuple(ranges)))

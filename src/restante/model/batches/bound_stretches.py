@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
-from restante.model.storage.head import Numbers
+from restante.model.columns.arrays import Numbers
 from restante.model.storage.keys import number_key
 
 Share = tuple[bytes, int, int]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from restante.model.batches.acknowledged import united
-from restante.model.columns.bits import Bits, Positions
+from restante.model.columns.bits import BitPositions, Bits
 
 _EXPANDED_MAX = 65_536
 """Ranges that have no more items together are taken item by item, with the other items of their call."""
@@ -19,7 +19,7 @@ _EXPANDED_MAX = 65_536
 class AskedItems:
     """The items that one call names of a batch: positions, and ranges too long to be taken one by one."""
 
-    positions: list[Positions] = field(default_factory=list)
+    positions: list[BitPositions] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
     named: int = 0
     """How many were named, those named twice counted twice: an estimated batch counts so."""
@@ -37,7 +37,7 @@ class Newly(NamedTuple):
     """How many are new of each call, and all that are new; if there are long ranges, the bits as they will be."""
 
     counts: list[int]
-    positions: Positions
+    positions: BitPositions
     ranges: list[tuple[int, int]]
     trial: Bits | None
 
@@ -51,7 +51,7 @@ def newly(bits: Bits, calls: Sequence[AskedItems]) -> Newly:
     return Newly(*_one_by_one(trial, calls), ranges, trial)
 
 
-def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Positions]:
+def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], BitPositions]:
     """Single positions: how many are new of each share, and all that are new, ascending."""
     parts = [part for own in known for part in own.positions]
     if not any(map(len, parts)):
@@ -71,7 +71,7 @@ def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Posit
     return np.bincount(owner[fresh], minlength=len(known)).tolist(), ascending[fresh]
 
 
-def _fresh(bits: Bits, positions: Positions) -> Positions:
+def _fresh(bits: Bits, positions: BitPositions) -> BitPositions:
     """The positions whose bits are not set, ascending, each once."""
     ascending = np.sort(positions)
     repeated = ascending[1:] == ascending[:-1]
@@ -80,10 +80,10 @@ def _fresh(bits: Bits, positions: Positions) -> Positions:
     return ascending[~bits.test(ascending)]
 
 
-def _one_by_one(trial: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Positions]:
+def _one_by_one(trial: Bits, known: Sequence[AskedItems]) -> tuple[list[int], BitPositions]:
     """Acknowledge shares with long ranges among them: each on what those before it have set."""
     new: list[int] = []
-    fresh: list[Positions] = []
+    fresh: list[BitPositions] = []
     for own in known:
         single = _fresh(trial, np.concatenate([np.zeros(0, np.int64), *own.positions]))
         trial.set(single)

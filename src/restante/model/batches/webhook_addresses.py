@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-Address = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
@@ -49,7 +49,7 @@ def is_refused_at_sight(host: str, allowed_networks: Sequence[str]) -> bool:
     return bool(seen) and not any(_is_allowed(address, networks) for address in seen)
 
 
-def _addresses_in(host: str) -> Sequence[Address]:
+def _addresses_in(host: str) -> Sequence[IpAddress]:
     if host == "localhost" or host.endswith(".localhost"):
         return _LOOPBACK
     try:
@@ -58,7 +58,7 @@ def _addresses_in(host: str) -> Sequence[Address]:
         return ()
 
 
-def _ip_address(host: str) -> Address:
+def _ip_address(host: str) -> IpAddress:
     """An address as it is usually written, or as systems read it too: 127.1, 0177.0.0.1, 0x7f000001."""
     if not _LOOSELY_WRITTEN.fullmatch(host):
         return ip_address(host)
@@ -80,12 +80,12 @@ def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(map(ip_network, texts))
 
 
-def _is_allowed(address: Address, networks: Sequence[Network]) -> bool:
+def _is_allowed(address: IpAddress, networks: Sequence[Network]) -> bool:
     target = _target(address)
     return _is_public(target) or any(form in network for network in networks for form in (address, target))
 
 
-def _target(address: Address) -> Address:
+def _target(address: IpAddress) -> IpAddress:
     """Where a packet to it ends up."""
     if isinstance(address, IPv4Address):
         return address
@@ -94,7 +94,7 @@ def _target(address: Address) -> Address:
     return address.ipv4_mapped or address
 
 
-def _is_public(address: Address) -> bool:
+def _is_public(address: IpAddress) -> bool:
     if not address.is_global or address.is_multicast:
         return False
     if isinstance(address, IPv6Address) and address not in _PUBLIC_V6:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from restante.errors import InvalidRequest
 from restante.model.columns.arrow import Column, map_array, nulls_of, numbers_of
 
-Place = tuple[int, ...]
+MemoryPlace = tuple[int, ...]
 """Where an array lies in memory: equal for arrays that are the same."""
 
 
@@ -44,7 +44,7 @@ def check_sound(table: pa.Table) -> None:
         names = table.column_names
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InvalidRequest(f"the Arrow data cannot be read: {error}") from error
-    seen: set[Place] = set()
+    seen: set[MemoryPlace] = set()
     for name, column in zip(names, table.columns, strict=True):
         try:
             for chunk in column.chunks:
@@ -53,7 +53,7 @@ def check_sound(table: pa.Table) -> None:
             raise InvalidRequest(f"the Arrow data cannot be read: {error}", column=name) from error
 
 
-def place_of(array: Column) -> Place:
+def place_of(array: Column) -> MemoryPlace:
     buffers = [0 if buffer is None else buffer.address for buffer in array.buffers()]
     return (len(array), array.offset, *buffers)
 
@@ -71,7 +71,7 @@ def as_binary(array: Column) -> Column:
     return array.view(pa.large_binary() if large else pa.binary())
 
 
-def _check(array: Column, seen: set[Place]) -> None:
+def _check(array: Column, seen: set[MemoryPlace]) -> None:
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         _check(array.storage, seen)
@@ -101,7 +101,7 @@ def _is_shared(kind: pa.DataType) -> bool:
     return views or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
 
 
-def _check_dictionary(array: Column, seen: set[Place]) -> None:
+def _check_dictionary(array: Column, seen: set[MemoryPlace]) -> None:
     indices, dictionary = array.indices, array.dictionary
     indices.validate(full=True)
     used = numbers_of(indices.drop_null())

@@ -18,8 +18,8 @@ SEGMENT_CHUNKS = 250
 SEGMENT_BYTES = SEGMENT_CHUNKS * CHUNK_BYTES
 SEGMENT_BITS = SEGMENT_BYTES * 8
 
-Positions = NDArray[np.int64]
-Segment = NDArray[np.uint8] | bool
+BitPositions = NDArray[np.int64]
+BitSegment = NDArray[np.uint8] | bool
 """The bits of a segment; or, if all of them are alike, what they are."""
 
 _ROOM_MIN = 512
@@ -31,9 +31,9 @@ class Bits:
 
     __slots__ = ("_load", "changed", "segments")
 
-    def __init__(self, load: Callable[[int], Segment]) -> None:
+    def __init__(self, load: Callable[[int], BitSegment]) -> None:
         self._load = load
-        self.segments: dict[int, Segment] = {}
+        self.segments: dict[int, BitSegment] = {}
         self.changed: dict[int, NDArray[np.bool_]] = {}
         """The chunks of each segment that were changed since they were last stored."""
 
@@ -46,7 +46,7 @@ class Bits:
         for number, chunks in trial.changed.items():
             self._chunks(number)[chunks] = True
 
-    def segment(self, number: int) -> Segment:
+    def segment(self, number: int) -> BitSegment:
         found = self.segments.get(number)
         if found is None:
             found = self.segments[number] = self._load(number)
@@ -56,7 +56,7 @@ class Bits:
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.segments.values() if not isinstance(part, bool))
 
-    def test(self, positions: Positions) -> NDArray[np.bool_]:
+    def test(self, positions: BitPositions) -> NDArray[np.bool_]:
         """For each of these ascending positions whether its bit is set."""
         known = np.zeros(len(positions), np.bool_)
         for number, low, high in _stretches(positions):
@@ -70,7 +70,7 @@ class Bits:
             known[low : low + len(at)] = (part[at >> 3] & _MASKS[at & 7]) != 0
         return known
 
-    def set(self, positions: Positions) -> None:
+    def set(self, positions: BitPositions) -> None:
         """Set the bits of these ascending positions."""
         for number, low, high in _stretches(positions):
             at = positions[low:high] - number * SEGMENT_BITS
@@ -89,9 +89,9 @@ class Bits:
             new += self._set_whole(number) if high - low == SEGMENT_BITS else self._set_part(number, low, high)
         return new
 
-    def unset(self, start: int, stop: int, limit: int) -> Positions:
+    def unset(self, start: int, stop: int, limit: int) -> BitPositions:
         """The first positions from `start` to `stop` whose bits are not set, at most `limit`."""
-        found: list[Positions] = []
+        found: list[BitPositions] = []
         left = limit
         while left > 0 and start < stop:
             number, offset = divmod(start, SEGMENT_BITS)
@@ -104,7 +104,7 @@ class Bits:
             start += length
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
-    def _copy(self, number: int) -> Segment:
+    def _copy(self, number: int) -> BitSegment:
         part = self.segment(number)
         return part if isinstance(part, bool) else part.copy()
 
@@ -150,7 +150,7 @@ class Bits:
         return new
 
 
-def _stretches(positions: Positions) -> Iterator[tuple[int, int, int]]:
+def _stretches(positions: BitPositions) -> Iterator[tuple[int, int, int]]:
     """Each segment that ascending positions fall into, with their first and last place (exclusive)."""
     if not len(positions):
         return
@@ -174,7 +174,7 @@ def _room(byte: int, before: int) -> int:
     return min(SEGMENT_BYTES, max(byte + 1, 2 * before, _ROOM_MIN))
 
 
-def _clear(part: Segment, start: int, stop: int, limit: int) -> Positions:
+def _clear(part: BitSegment, start: int, stop: int, limit: int) -> BitPositions:
     """The first bits of a segment from `start` to `stop` that are not set, at most `limit`."""
     if isinstance(part, bool):
         return np.arange(start, min(stop, start + limit), dtype=np.int64)

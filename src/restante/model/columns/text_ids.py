@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.limits import ID_BYTES_MAX, ID_CHARACTERS_MAX
+from restante.model.columns.arrays import Words
 from restante.model.columns.arrow import (
     Column,
     binaries,
@@ -29,7 +30,7 @@ from restante.model.columns.arrow import (
     strings_of,
     texts_of,
 )
-from restante.model.columns.uuids import Words, uuid_column
+from restante.model.columns.uuids import uuid_column
 from restante.model.publishing.names import name_problem
 
 _BRACE = ord("{")

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from restante.model.columns.arrays import Words
 from restante.model.columns.arrow import Column, bytes_of, nulls_of, offsets_of, strings, strings_of
 from restante.model.columns.texts import as_bytes
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID
-
-Words = NDArray[np.uint64]
 
 _CHARACTERS = 36
 _NIL = b"00000000-0000-0000-0000-000000000000"

@@ -14,21 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.model.columns.arrays import Mask, Numbers, Rows
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.gathered_messages import Gathered
-from restante.model.storage.head import Numbers
 from restante.model.storage.merge import DrawerStretch, cabinets_of, united
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.rows import TEXT_ID
 from restante.model.storage.run import Run, StoredSegment
 
-Rows = NDArray[np.int64]
 _HEALTH = frozenset({HEALTH_ORIGIN})
-Mask = NDArray[np.bool_]
 
 _ROW_BYTES = 100
 """Estimated bytes of a row in an answer besides its data and properties."""

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.model.batches.bound_stretches import Share
-from restante.model.storage.head import Head, NumberRange, Numbers, waiting_mask
+from restante.model.columns.arrays import Numbers
+from restante.model.storage.head import Head, NumberRange, waiting_mask
 from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.rows import BUNDLEABLE, INLINE
 

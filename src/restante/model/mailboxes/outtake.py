@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.model.columns import media_types
+from restante.model.columns.arrays import Words
 from restante.model.columns.arrow import Column, column_of, nulls_of, numbers_of, strings_of, words_of
 from restante.model.columns.properties import MAP_TYPE, decode_properties
 from restante.model.columns.text_ids import shown_ids, split
 from restante.model.columns.texts import Texts
-from restante.model.columns.uuids import Words
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 
 __all__ = [

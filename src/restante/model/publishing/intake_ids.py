@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.model.columns.arrays import Words
 from restante.model.columns.arrow import Column, column_of, nulls_of, words_of
 from restante.model.columns.text_ids import words_of_texts
 from restante.model.columns.text_rules import TextRule, given_texts, name_problems
 from restante.model.columns.texts import as_bytes
-from restante.model.columns.uuids import Words, parse_uuids
+from restante.model.columns.uuids import parse_uuids
 from restante.model.publishing.draft import DraftColumns
 from restante.model.publishing.validation import Faults
 

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from restante.errors import LastNode, NodeUnknown, RestanteError
 
-Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
-Number = Annotated[int, Meta(ge=0)]
+Uri = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+WholeNumber = Annotated[int, Meta(ge=0)]
 
 OWN_NODE = "local"
 """The name of a node that nobody gave one."""
@@ -43,7 +43,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A running hub process, or several that share one address."""
 
     node: str
-    address: Address | None = None
+    address: Uri | None = None
     """Null: it is reached only from within its own process."""
     state: NodeState = NodeState.SERVING
     version: str = ""
@@ -57,13 +57,13 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that lie together, and who has them now."""
 
-    shard: Number
-    first: Number
-    last: Number
+    shard: WholeNumber
+    first: WholeNumber
+    last: WholeNumber
     node: str | None
     """Null: nobody has it."""
-    address: Address | None = None
-    fence: Number = 0
+    address: Uri | None = None
+    fence: WholeNumber = 0
     """Rises with every owner."""
     state: ShardState = ShardState.SERVING
     reason: str | None = None
@@ -75,9 +75,9 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
 class NodeMap(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes and shards."""
 
-    epoch: Number
+    epoch: WholeNumber
     """Rises when partitions are cut into other shards."""
-    partition_count: Number
+    partition_count: WholeNumber
     nodes: tuple[NodeStatus, ...]
     shards: tuple[ShardStatus, ...]
 
@@ -107,15 +107,15 @@ class RoundInDoubt(msgspec.Struct, frozen=True, kw_only=True):
     """A consignment over several shards that is being committed, as one of them sees it."""
 
     consignment: str
-    round: Number
+    round: WholeNumber
     state: DoubtState
-    shard: Number
+    shard: WholeNumber
     """Whose view it is."""
     partitions: tuple[int, ...]
     """The partitions that home waits for; or, of a shard that is prepared, those of its own that hold messages."""
-    home: Number
+    home: WholeNumber
     """The partition that decides."""
-    messages: Number
+    messages: WholeNumber
     since: datetime
     """Decided then; else, known to the process of the shard since then."""
     advice: str

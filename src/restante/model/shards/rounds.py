@@ -17,7 +17,7 @@ from restante.model.consignments.consignment import StagedParcel, parcel_key
 
 Numbered = tuple[int, int, int]
 """Partition, first and last number."""
-Part = tuple[int, int, int]
+PartCounts = tuple[int, int, int]
 """Partition, messages, duplicates."""
 
 
@@ -38,7 +38,7 @@ class RoundRow(msgspec.Struct, frozen=True, array_like=True):
     partitions: tuple[int, ...] = ()
     """The partitions that have something to deliver."""
     decided_at: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PartCounts, ...] = ()
     """The parts that the partitions promised."""
     applied: tuple[Numbered, ...] = ()
     """The partitions whose answers are recorded, with first and last number. First above last: nothing but duplicates."""

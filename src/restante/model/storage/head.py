@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.decoders import packed_decoder
-
-Numbers = NDArray[np.int64]
+from restante.model.columns.arrays import Numbers
 
 
 class Apart(IntEnum):

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import DataDamaged
+from restante.model.columns.arrays import Numbers
 from restante.model.columns.arrow import large_binaries
 from restante.model.storage.changes import Buffer
-from restante.model.storage.head import Numbers
 from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.run import StoredSegment
 

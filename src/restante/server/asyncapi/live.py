@@ -25,7 +25,7 @@ _STRUCTS = (
     live.Fate,
     live.Collected,
     live.Disconnect,
-    live.Send,
+    live.LiveSend,
     live.Collect,
 )
 _SHOWN, _SENT = of_schema("ShownMessage"), of_schema("Message")
@@ -53,7 +53,7 @@ _BETTER: dict[type[msgspec.Struct], dict[str, Schema]] = {
     live.Fate: {"id": ID},
     live.Collected: {"sequence_number": _NUMBER, "messages": {"type": "integer", "minimum": 0}},
     live.Disconnect: {"reason": {"enum": list(get_args(live.Disconnected))}},
-    live.Send: {"message": _SENT},
+    live.LiveSend: {"message": _SENT},
     live.Collect: {"sequence_number": _NUMBER},
 }
 """The schemas of fields whose types in the code do not say enough."""
@@ -141,7 +141,7 @@ FRAMES = (
         {"reason": "protocol_error", "detail": "The client sent a binary frame."},
     ),
     _frame(
-        live.Send,
+        live.LiveSend,
         "send",
         "A message to be published. The number is the client's own, and comes back with the answer.",
         {"request": 1, "message": {"recipient": "bob", "data": {"text": "hello"}}},

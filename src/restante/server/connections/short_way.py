@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from restante.model.access.access import Grant
 
-Headers = Sequence[tuple[bytes, bytes]]
+HeaderList = Sequence[tuple[bytes, bytes]]
 
 
 class PlainHead(NamedTuple):
@@ -42,7 +42,7 @@ class AdmittedRequest(NamedTuple):
 class ShortWay(Protocol):
     """Takes plainly valid requests of one route without the application."""
 
-    def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
+    def head_of(self, url: bytes, headers: HeaderList) -> PlainHead | None:
         """The parsed head; None if a request with it does not go this way. Equal heads must give equal results."""
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
@@ -183,10 +183,10 @@ class AnswerDefaults:
     """A cache of the encoded default headers, which uvicorn renews each second because of the date."""
 
     def __init__(self) -> None:
-        self._headers: Headers = ()
+        self._headers: HeaderList = ()
         self._written = b""
 
-    def written(self, headers: Headers) -> bytes:
+    def written(self, headers: HeaderList) -> bytes:
         if headers is not self._headers:
             self._headers, self._written = headers, b"".join([b"%b: %b\r\n" % header for header in headers])
         return self._written

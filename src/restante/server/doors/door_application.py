@@ -12,7 +12,7 @@ from restante.server.app import ROUTES, Application, answer_problem
 from restante.server.connections.exchange import ClientGone, Exchange, Receive, Send
 from restante.server.desk import Counter, Desk
 from restante.server.doors.door_link import DoorLink
-from restante.server.doors.door_routes import Choice, choice_of
+from restante.server.doors.door_routes import ShardChoice, choice_of
 from restante.server.doors.gathered_answers import GATHERED_ANSWERS, METRICS, RATES
 from restante.server.doors.joint_backup_answer import joint_backup
 from restante.server.doors.sibling_doors import SiblingDoors
@@ -30,7 +30,7 @@ class DoorApplication(Application):
         self.siblings = SiblingDoors()
         self._counts = {METRICS: self._desk.metrics.text, RATES: self._own_rates}
         """The counts of the door itself, by path."""
-        self._choices: dict[Route, Choice | None] = {route: choice_of(route) for route in ROUTES}
+        self._choices: dict[Route, ShardChoice | None] = {route: choice_of(route) for route in ROUTES}
 
     async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -73,7 +73,7 @@ class DoorApplication(Application):
         except RestanteError:
             return None
 
-    def _chosen(self, choice: Choice, exchange: Exchange, body: bytes) -> Upstream:
+    def _chosen(self, choice: ShardChoice, exchange: Exchange, body: bytes) -> Upstream:
         """The shard of a request. If the request names something impossible, the first shard, which refuses it."""
         try:
             return self.upstreams[choice(self._link.lines, exchange, body)]

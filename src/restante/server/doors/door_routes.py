@@ -12,7 +12,7 @@ from restante.server.connections.exchange import Exchange
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
 
-Choice = Callable[[ShardLines, Exchange, bytes], int]
+ShardChoice = Callable[[ShardLines, Exchange, bytes], int]
 """From the map, the request and its body to the number of a shard."""
 
 _HERE = frozenset(
@@ -68,7 +68,7 @@ def _ticket(lines: ShardLines, _: Exchange, body: bytes) -> int:
         return 0
 
 
-def choice_of(route: Route) -> Choice | None:
+def choice_of(route: Route) -> ShardChoice | None:
     """How the shard of a route's requests is found; None if the door answers them itself."""
     path = route.path
     if path in _HERE:
@@ -83,7 +83,7 @@ def choice_of(route: Route) -> Choice | None:
     return None
 
 
-_BY_NAME: tuple[tuple[str, Choice], ...] = (
+_BY_NAME: tuple[tuple[str, ShardChoice], ...] = (
     ("recipient", _recipient),
     ("partition", _partition),
     ("batch", _batch),

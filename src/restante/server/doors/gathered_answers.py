@@ -22,7 +22,7 @@ from restante.server.routes.live_clients import LiveClientPage
 from restante.wire.problems import error_of
 
 T = TypeVar("T")
-Asked = Callable[[Sequence[Upstream], Exchange, Sequence[bytes]], Awaitable[None]]
+GatheredAnswer = Callable[[Sequence[Upstream], Exchange, Sequence[bytes]], Awaitable[None]]
 """Answers a request; the last is what the doors have counted themselves."""
 
 METRICS, RATES = b"/metrics", b"/v1/rates"
@@ -243,7 +243,7 @@ def _together(family: str, one: float, other: float) -> float:
     return max(one, other) if family in _MOST else one + other
 
 
-GATHERED_ANSWERS: Mapping[str, Asked] = {
+GATHERED_ANSWERS: Mapping[str, GatheredAnswer] = {
     "/livez": _probe,
     "/readyz": _probe,
     "/startupz": _probe,

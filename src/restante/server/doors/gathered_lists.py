@@ -43,7 +43,7 @@ from restante.server.doors.group_parts import define_group, list_groups, read_gr
 T = TypeVar("T")
 _NO_MORE = "-"
 _EARLY = datetime.min.replace(tzinfo=UTC)
-Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
+GatherList: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
 
 
 async def _recipients(lines: ShardLines, call: ListRecipients, caller: Grant) -> RecipientPage:
@@ -256,7 +256,7 @@ async def _rounds(lines: ShardLines, call: ListRounds, caller: Grant) -> RoundsI
     return all_doubts(await lines.all(call, caller))
 
 
-GATHERED: Mapping[type[Call[Any]], Gathering] = {
+GATHERED: Mapping[type[Call[Any]], GatherList] = {
     ListRecipients: _recipients,
     ListPartitions: _partitions,
     ListBatches: _batches,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-Framing = Callable[[int, "LiveRows"], bytes]
+EncodeFrames = Callable[[int, "LiveRows"], bytes]
 """A function that encodes messages as frames of a line, counted from a number + 1."""
 
 
@@ -17,7 +17,7 @@ class LiveRows:
     texts: Sequence[bytes]
     size: int
     """The bytes of all texts."""
-    framed: dict[tuple[Framing, int], bytes] = field(default_factory=dict)
+    framed: dict[tuple[EncodeFrames, int], bytes] = field(default_factory=dict)
     """The frames made so far, by kind and counter, to be shared by connections with the same counter."""
 
     @classmethod
@@ -30,7 +30,7 @@ class LiveRows:
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         return zip(self.numbers, self.texts, strict=True)
 
-    def in_frames(self, framing: Framing, counter: int) -> bytes:
+    def in_frames(self, framing: EncodeFrames, counter: int) -> bytes:
         """The rows as frames counted from `counter` + 1."""
         key = (framing, counter)
         found = self.framed.get(key)

@@ -39,7 +39,7 @@ _AT_ONCE = 128
 _GOODBYES_PER_SECOND = 1_000
 
 
-Backlog = deque[tuple[Sequence[Mail], float]]
+LiveBacklog = deque[tuple[Sequence[Mail], float]]
 """The mail of commits, with the time of each."""
 
 
@@ -55,7 +55,7 @@ class ConnectedClients:
         self._count = 0
         self._hashes: NDArray[np.uint64] | None = None
         """The sorted hashes of connected recipients, computed on demand."""
-        self._backlog: Backlog | None = None
+        self._backlog: LiveBacklog | None = None
         """The mail that waits while a thread is busy with earlier mail; None if no thread is."""
         self._waiting = 0
         """How many messages of large publishes have entered the backlog since it was empty."""
@@ -140,7 +140,7 @@ class ConnectedClients:
         except Exception:  # noqa: BLE001  # no client may miss a message because of a defect
             self._let_all_catch_up()
 
-    def _wait_in_line(self, backlog: Backlog, mail: Sequence[Mail], committed_at: float) -> None:
+    def _wait_in_line(self, backlog: LiveBacklog, mail: Sequence[Mail], committed_at: float) -> None:
         """Append mail to the backlog. If that becomes too large, only the recipients are kept, not the messages."""
         self._waiting += sum([len(item.arrivals) for item in mail if isinstance(item, Shipped)])
         if self._waiting > limits.LIVE_PARCEL_MESSAGES_MAX:
@@ -155,7 +155,7 @@ class ConnectedClients:
                 return
             self._hand_out(self._delivery(item), committed_at)
 
-    async def _work_off(self, backlog: Backlog) -> None:
+    async def _work_off(self, backlog: LiveBacklog) -> None:
         """Work off a backlog: make the JSON of large mail in a thread, and hand it out in portions."""
         while backlog:
             mail, committed_at = backlog.popleft()

@@ -27,7 +27,7 @@ from restante.server.access.gate import check_role
 from restante.server.desk import Desk
 from restante.server.live.connection import LiveConnection
 from restante.server.routes.publishing import count
-from restante.wire.live import Fate, Send, SendAccepted, echo_frame, encode_hub_frame, problem_frame
+from restante.wire.live import Fate, LiveSend, SendAccepted, echo_frame, encode_hub_frame, problem_frame
 from restante.wire.outgoing.outgoing import message_json
 from restante.wire.problems import problem_of
 
@@ -47,7 +47,7 @@ class LiveSends:
         self._turn = asyncio.Lock()
         """Keeps messages to other shards in order, by sending one at a time."""
 
-    async def take(self, frame: Send) -> None:
+    async def take(self, frame: LiveSend) -> None:
         """Check a message, answer with its id, and store it. While many are under way, no more frames are read."""
         await self._room.acquire()
         try:
@@ -69,7 +69,7 @@ class LiveSends:
         self._under_way.discard(task)
         self._room.release()
 
-    def _checked(self, frame: Send) -> Message:
+    def _checked(self, frame: LiveSend) -> Message:
         grant = self._connection.held.grant
         check_role(grant, _PUBLISHER, None)
         message = frame.decoded()

@@ -21,7 +21,15 @@ from restante.server.live.connection import Line, LiveConnection
 from restante.server.live.sends import LiveSends
 from restante.server.live.socket_line import ServerLine
 from restante.server.route_table import Route
-from restante.wire.live import Collect, Collected, Connected, Send, decode_client_frame, encode_hub_frame, problem_frame
+from restante.wire.live import (
+    Collect,
+    Collected,
+    Connected,
+    LiveSend,
+    decode_client_frame,
+    encode_hub_frame,
+    problem_frame,
+)
 from restante.wire.problems import problem_of
 
 _log = logging.getLogger("restante.server")
@@ -121,7 +129,7 @@ class _Talk:
         except InvalidRequest as error:
             await self._misunderstood(text, error)
             return
-        if isinstance(frame, Send):
+        if isinstance(frame, LiveSend):
             await self._sending.take(frame)
         else:
             await self._collect(frame)

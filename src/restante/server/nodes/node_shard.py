@@ -15,7 +15,7 @@ import msgspec
 from restante.backplanes.lent_backplane import LentBackplane
 from restante.cluster.call_server import CallAnswers, CallConnections
 from restante.cluster.nodes.handshake import Purpose
-from restante.cluster.nodes.keeper import Look
+from restante.cluster.nodes.keeper import StoreLook
 from restante.cluster.nodes.shard_seats import ShardSeats
 from restante.hub.door.in_process import InProcess
 from restante.hub.door.open_store import look_ahead
@@ -133,7 +133,7 @@ def _unlike(seats: ShardSeats) -> Iterator[Reading]:
     yield flag("unlike_settings", reason if others else None)
 
 
-def _look_ahead(partitions: range, look: Look) -> BlobsAhead:
+def _look_ahead(partitions: range, look: StoreLook) -> BlobsAhead:
     with look() as store:
         return look_ahead(store, partitions)
 
@@ -164,7 +164,7 @@ class NodeShardHost:
         )
         self._carrier = carrier
 
-    async def look_ahead(self, partitions: range, look: Look) -> BlobsAhead:
+    async def look_ahead(self, partitions: range, look: StoreLook) -> BlobsAhead:
         return await asyncio.to_thread(_look_ahead, partitions, look)
 
     async def open(self, partitions: range, store: Store, ahead: BlobsAhead | None) -> NodeShard:

@@ -24,14 +24,14 @@ Probe = Callable[[Desk], str | None]
 """A function that gives the reason why something is not well, or None."""
 
 
-Status = Literal["pass", "fail"]
+CheckStatus = Literal["pass", "fail"]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing that was looked at; if it is not well, why."""
 
     name: str
-    status: Status
+    status: CheckStatus
     duration_ms: float
     reason: str | UnsetType = UNSET
 
@@ -39,7 +39,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Health(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether all is well, check by check."""
 
-    status: Status
+    status: CheckStatus
     checks: list[Check]
 
 

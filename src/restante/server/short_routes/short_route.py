@@ -22,7 +22,7 @@ from restante.model.access.access import EVERYTHING, Grant, Role
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
-from restante.server.connections.short_way import AdmittedRequest, Answering, Headers, PlainHead, ShortAnswer
+from restante.server.connections.short_way import AdmittedRequest, Answering, HeaderList, PlainHead, ShortAnswer
 from restante.server.desk import Desk
 from restante.server.route_table import Route
 from restante.wire import media
@@ -134,7 +134,7 @@ class ShortRoute(ABC, Generic[R]):
         """Do the remaining work, in a thread."""
         return request.answer()
 
-    def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
+    def head_of(self, url: bytes, headers: HeaderList) -> PlainHead | None:
         """The parsed head; None if this way cannot handle it."""
         place, given = self.place(url), dict(headers)
         size = None if place is None else self.size(given)
@@ -257,7 +257,7 @@ class ShortRoute(ABC, Generic[R]):
         group = head.place[0] if self.is_of_group else None
         return self.desk.gate.admit(head.authorization, self.route.roles or _NO_ROLES, recipient, group)
 
-    def _is_plain(self, headers: Headers, given: GivenHeaders) -> bool:
+    def _is_plain(self, headers: HeaderList, given: GivenHeaders) -> bool:
         return len(given) == len(headers) and self.special.isdisjoint(given) and self._web.is_plain(given.get(b"host"))
 
 

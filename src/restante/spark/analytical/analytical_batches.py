@@ -33,7 +33,7 @@ from restante.limits import ERASURES_AT_ONCE_MAX, OPEN_TOLD_MAX
 from restante.spark.analytical import analytical_changes as rules
 from restante.spark.analytical.analytical_documents import append_messages
 from restante.spark.analytical.analytical_facts import Facts, counted_by_spark, earliest, last
-from restante.spark.analytical.analytical_files import Filed, FilingWish, Numbers, TaskFolders, file_changes
+from restante.spark.analytical.analytical_files import Filed, FilingWish, NumbersByPartition, TaskFolders, file_changes
 from restante.spark.analytical.analytical_tables import APPLICATION, Tables
 from restante.spark.documents import Fidelity
 from restante.spark.source.narrowed_reads import Narrow, narrowed
@@ -61,7 +61,7 @@ def apply(
 class _Open(NamedTuple):
     """The deliveries that are open."""
 
-    numbers: Numbers | None
+    numbers: NumbersByPartition | None
     """The numbers of open messages; None: they are too many to tell the tasks."""
 
     @property

@@ -34,7 +34,7 @@ _REPEATING = (
 )
 
 
-Numbers = dict[int, list[int]]
+NumbersByPartition = dict[int, list[int]]
 """Sequence numbers of messages, by partition."""
 
 
@@ -51,7 +51,7 @@ class FilingWish(msgspec.Struct, frozen=True, kw_only=True):
     messages: str
     """The folder into which files are wanted."""
     deliveries: str | None
-    open: Numbers
+    open: NumbersByPartition
     """The messages whose deliveries are open, as far as known: has anything happened to one of them?"""
 
 
@@ -127,7 +127,7 @@ def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[p
         yield _row(schema, msgspec.json.encode(made))
 
 
-def _touch(deliveries: pa.Table, numbers: Numbers) -> bool:
+def _touch(deliveries: pa.Table, numbers: NumbersByPartition) -> bool:
     for partition, own in numbers.items():
         known = pc.is_in(deliveries.column("message_sequence_number"), value_set=pa.array(own, pa.int64()))
         there = pc.equal(deliveries.column("partition"), pa.scalar(partition, pa.int32()))

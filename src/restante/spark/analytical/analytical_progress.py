@@ -67,7 +67,7 @@ def _positions(offset: str | None) -> dict[str, int]:
 _COUNTED = ("messages", "deliveries", "completed_batches", "erased_recipients", "mismatches")
 
 
-class Progress:
+class AnalyticalProgress:
     """The progress of one run of the job."""
 
     def __init__(self, tables: Tables, fidelity: Fidelity, upkeep: Upkeep, tell: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from restante.errors import InvalidRequest
 from restante.spark.documents.fidelity import Fidelity
 from restante.spark.documents.layouts import EMPTY, Layout
 from restante.spark.documents.names import path_text, property_name
-from restante.spark.documents.shapes import Kind, Names
+from restante.spark.documents.shapes import Kind, PropertyPath
 
 SCALARS: dict[Kind, DataType] = {
     Kind.BOOLEAN: BooleanType(),
@@ -60,7 +60,7 @@ def _type_of_kind(kind: Kind, layout: Layout, fidelity: Fidelity) -> DataType:
     return SCALARS[kind]
 
 
-def _object(schema: StructType, fidelity: Fidelity, names: Names) -> Layout:
+def _object(schema: StructType, fidelity: Fidelity, names: PropertyPath) -> Layout:
     columns = {}
     for field in schema.fields:
         name = property_name(field.name)
@@ -68,7 +68,7 @@ def _object(schema: StructType, fidelity: Fidelity, names: Names) -> Layout:
     return Layout(kinds=(Kind.OBJECT,), columns=columns)
 
 
-def _layout(type_: DataType, fidelity: Fidelity, names: Names) -> Layout:
+def _layout(type_: DataType, fidelity: Fidelity, names: PropertyPath) -> Layout:
     if fidelity is Fidelity.WELL_DEFINED:
         return _layout_of_kind(_kind(type_, names), type_, fidelity, names)
     if not isinstance(type_, StructType) or not set(type_.names) <= {kind.value for kind in Kind}:
@@ -81,7 +81,7 @@ def _layout(type_: DataType, fidelity: Fidelity, names: Names) -> Layout:
     )
 
 
-def _layout_of_kind(kind: Kind, type_: DataType, fidelity: Fidelity, names: Names) -> Layout:
+def _layout_of_kind(kind: Kind, type_: DataType, fidelity: Fidelity, names: PropertyPath) -> Layout:
     if kind is not _kind(type_, names):
         raise _unknown(type_, names)
     if isinstance(type_, StructType):
@@ -91,7 +91,7 @@ def _layout_of_kind(kind: Kind, type_: DataType, fidelity: Fidelity, names: Name
     return Layout(kinds=(kind,))
 
 
-def _kind(type_: DataType, names: Names) -> Kind:
+def _kind(type_: DataType, names: PropertyPath) -> Kind:
     if isinstance(type_, StructType):
         return Kind.OBJECT
     if isinstance(type_, ArrayType):
@@ -102,7 +102,7 @@ def _kind(type_: DataType, names: Names) -> Kind:
     return found
 
 
-def _unknown(type_: DataType, names: Names) -> InvalidRequest:
+def _unknown(type_: DataType, names: PropertyPath) -> InvalidRequest:
     return InvalidRequest(
         f"the table's column for {path_text(names)} has the type {type_.simpleString()}, which documents of this "
         "fidelity do not have: give the fidelity with which the table was created, or another table"

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from restante.spark.documents.column_types import SCALARS
 from restante.spark.documents.fidelity import Fidelity
 from restante.spark.documents.layouts import Layout
-from restante.spark.documents.shapes import NUMBERS, Kind, Names, place_for
+from restante.spark.documents.shapes import NUMBERS, Kind, PropertyPath, place_for
 from restante.spark.documents.texts import as_array, as_object, document_text, is_document, parsed
 
 Convert = Callable[[Column], Column]
@@ -29,7 +29,9 @@ _STRICT = frozenset({Kind.BOOLEAN, Kind.LONG, Kind.DOUBLE})
 _LARGE = r"^DECIMAL\((19|[23][0-9]),0\)$"
 
 
-def with_struct(frame: DataFrame, layout: Layout, fidelity: Fidelity, suspects: frozenset[Names] | None) -> DataFrame:
+def with_struct(
+    frame: DataFrame, layout: Layout, fidelity: Fidelity, suspects: frozenset[PropertyPath] | None
+) -> DataFrame:
     """The frame with the column `document`: a struct, null where there is no document or it cannot be read.
 
     `suspects` are the places where values of another kind can stand; None if that is not known. The way () is one as
@@ -59,10 +61,10 @@ def _plain(type_: DataType) -> _Plan:
 
 
 class _Reader:
-    def __init__(self, fidelity: Fidelity, suspects: frozenset[Names] | None) -> None:
+    def __init__(self, fidelity: Fidelity, suspects: frozenset[PropertyPath] | None) -> None:
         self._fidelity, self._suspects = fidelity, suspects
 
-    def object(self, layout: Layout, names: Names) -> _Plan:
+    def object(self, layout: Layout, names: PropertyPath) -> _Plan:
         """Objects whose properties have columns of the same name are read as structs, others as maps of variants."""
         if any(name != column for name, (column, _) in layout.columns.items()):
             return _Plan(MapType(StringType(), VariantType()), lambda value: self._from_map(value, layout))
@@ -74,7 +76,7 @@ class _Reader:
             type_, lambda value: _struct(value, {name: plan.convert(value[name]) for name, plan in plans.items()})
         )
 
-    def _value(self, layout: Layout, names: Names) -> _Plan:
+    def _value(self, layout: Layout, names: PropertyPath) -> _Plan:
         if len(layout.kinds) > 1:
             return _Plan(VariantType(), lambda value: self._from_variant(value, layout))
         plan = self._only(layout.kinds[0], layout, names)
@@ -84,7 +86,7 @@ class _Reader:
             return plan
         return _Plan(plan.type, lambda value: _struct(value, {layout.kinds[0]: plan.convert(value)}))
 
-    def _only(self, kind: Kind, layout: Layout, names: Names) -> _Plan | None:
+    def _only(self, kind: Kind, layout: Layout, names: PropertyPath) -> _Plan | None:
         """How to read what can only be of this kind. None if `from_json` would not be strict."""
         if kind is Kind.OBJECT:
             return self.object(layout, names)

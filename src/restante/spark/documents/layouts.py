@@ -13,7 +13,7 @@ from typing import NamedTuple
 from restante import limits
 from restante.spark.documents.fidelity import Fidelity
 from restante.spark.documents.names import column_name
-from restante.spark.documents.shapes import NOTHING, NUMBERS, Kind, Names, Shape, place_for
+from restante.spark.documents.shapes import NOTHING, NUMBERS, Kind, PropertyPath, Shape, place_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ EMPTY = Layout(kinds=(Kind.OBJECT,))
 class Misfit(NamedTuple):
     """A value that has no place in a layout."""
 
-    names: Names
+    names: PropertyPath
     expected: str
     found: str
 
@@ -46,7 +46,7 @@ def grown(known: Layout, shape: Shape, fidelity: Fidelity) -> Layout:
     return _Growth(fidelity, room).layout(known, shape, depth=0) or known
 
 
-def misfits(layout: Layout | None, shape: Shape, names: Names = ()) -> Iterator[Misfit]:
+def misfits(layout: Layout | None, shape: Shape, names: PropertyPath = ()) -> Iterator[Misfit]:
     """The values that have no place. A value within an array is reported as the outermost array around it."""
     for kind in sorted(shape.kinds):
         if layout is None:
@@ -66,7 +66,7 @@ def described(place: Layout | Shape) -> str:
     return "|".join(f"{kind}{inner}" if kind is Kind.ARRAY else kind for kind in sorted(place.kinds)) or "none"
 
 
-def _misfits_of_properties(layout: Layout, shape: Shape, names: Names) -> Iterator[Misfit]:
+def _misfits_of_properties(layout: Layout, shape: Shape, names: PropertyPath) -> Iterator[Misfit]:
     for name, inner in shape.properties.items():
         _, column = layout.columns.get(name, ("", None))
         yield from misfits(column, inner, (*names, name))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as f
 
 from restante import limits
-from restante.spark.documents.shapes import NOTHING, Names, Shape, an_array, an_object, merge
+from restante.spark.documents.shapes import NOTHING, PropertyPath, Shape, an_array, an_object, merge
 from restante.spark.documents.texts import as_array, at
 from restante.spark.documents.type_text import MIXED_PATTERN, TypeText, read_type_text
 
@@ -40,11 +40,11 @@ def with_mixed_arrays(documents: DataFrame, texts: Mapping[str, TypeText]) -> tu
     return shapes, is_complete
 
 
-def _mixed(reads: Iterable[TypeText]) -> list[Names]:
+def _mixed(reads: Iterable[TypeText]) -> list[PropertyPath]:
     return sorted({names for read in reads for names in read.mixed})
 
 
-def _elements(level: DataFrame, mixed: Iterable[Names]) -> DataFrame:
+def _elements(level: DataFrame, mixed: Iterable[PropertyPath]) -> DataFrame:
     """The elements of these arrays, one in a row."""
     arrays = [
         f.struct(_names(names).alias("names"), as_array(at(f.col("parsed"), _names(names))).alias("elements"))
@@ -77,7 +77,7 @@ def _placed(shape: Shape, way: list[list[str]]) -> Shape:
     return shape
 
 
-def _names(names: Names) -> Column:
+def _names(names: PropertyPath) -> Column:
     return f.array(*map(f.lit, names)).cast("array<string>")
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 
-Position = tuple[int, ...]
+MessagePlace = tuple[int, ...]
 """Partition and sequence number of the message; within a mixed array also the index of the element."""
-Names = tuple[str, ...]
+PropertyPath = tuple[str, ...]
 """The properties that lead to a value, from the outside in. Arrays are passed through without a trace."""
 
 
@@ -41,7 +41,7 @@ NUMBERS = (Kind.LONG, Kind.DECIMAL, Kind.DOUBLE)
 class Shape:
     """The values that have been met at one place of the documents."""
 
-    kinds: Mapping[Kind, Position] = field(default_factory=dict)
+    kinds: Mapping[Kind, MessagePlace] = field(default_factory=dict)
     """Each kind, with the least position at which it was met."""
     properties: Mapping[str, Shape] = field(default_factory=dict)
     """The properties of the objects among the values."""
@@ -49,7 +49,7 @@ class Shape:
     """The shape of what the arrays among them held, all elements together."""
 
     @property
-    def first(self) -> Position | None:
+    def first(self) -> MessagePlace | None:
         """Where anything but null was met first."""
         return min(self.kinds.values(), default=None)
 
@@ -58,17 +58,17 @@ NOTHING = Shape()
 """Null, or a property that never was there."""
 
 
-def scalar(kind: Kind, position: Position) -> Shape:
+def scalar(kind: Kind, position: MessagePlace) -> Shape:
     """The shape of a boolean, a number or a text."""
     return Shape(kinds={kind: position})
 
 
-def an_object(properties: Mapping[str, Shape], position: Position) -> Shape:
+def an_object(properties: Mapping[str, Shape], position: MessagePlace) -> Shape:
     """An object with these properties."""
     return Shape(kinds={Kind.OBJECT: position}, properties=properties)
 
 
-def an_array(element: Shape, position: Position) -> Shape:
+def an_array(element: Shape, position: MessagePlace) -> Shape:
     """An array that holds these elements."""
     return Shape(kinds={Kind.ARRAY: position}, element=element)
 
@@ -95,7 +95,7 @@ def place_for(kind: Kind, kinds: Iterable[Kind]) -> Kind | None:
     return next((wider for wider in NUMBERS[NUMBERS.index(kind) :] if wider in offered), None)
 
 
-def _earliest(one: Mapping[Kind, Position], other: Mapping[Kind, Position]) -> dict[Kind, Position]:
+def _earliest(one: Mapping[Kind, MessagePlace], other: Mapping[Kind, MessagePlace]) -> dict[Kind, MessagePlace]:
     found = dict(one)
     for kind, position in other.items():
         found[kind] = min(found.get(kind, position), position)

@@ -18,7 +18,7 @@ from restante.spark.documents.column_types import layout_of
 from restante.spark.documents.fidelity import Fidelity
 from restante.spark.documents.layouts import Misfit, misfits
 from restante.spark.documents.mixed_arrays import with_mixed_arrays
-from restante.spark.documents.shapes import Names, Shape, merged
+from restante.spark.documents.shapes import PropertyPath, Shape, merged
 from restante.spark.documents.texts import document_text, is_document, parsed
 from restante.spark.documents.type_text import read_type_text
 
@@ -49,7 +49,7 @@ class Survey:
         """Whether every value of every document has its place in this schema."""
         return self.is_complete and not self.unreadable and not any(self.misfits(schema, fidelity).values())
 
-    def suspects(self, schema: StructType, fidelity: Fidelity) -> frozenset[Names] | None:
+    def suspects(self, schema: StructType, fidelity: Fidelity) -> frozenset[PropertyPath] | None:
         """The places that have met what has no place there; () if documents cannot be read. None: not all is known."""
         if not self.is_complete:
             return None

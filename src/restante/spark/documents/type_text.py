@@ -10,7 +10,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from restante.spark.documents.shapes import NOTHING, Kind, Names, Position, Shape, an_array, an_object, scalar
+from restante.spark.documents.shapes import (
+    NOTHING,
+    Kind,
+    MessagePlace,
+    PropertyPath,
+    Shape,
+    an_array,
+    an_object,
+    scalar,
+)
 
 MIXED_PATTERN = r"VARIANT|DECIMAL\([23][0-9],0\)"
 """Finds every text that can have a mixed array in it, and some that have none."""
@@ -36,10 +45,10 @@ class TypeText:
     """A text read: the shape that it tells, and the mixed arrays about which it does not tell enough."""
 
     shape: Shape
-    mixed: frozenset[Names]
+    mixed: frozenset[PropertyPath]
 
 
-def read_type_text(text: str, position: Position) -> TypeText:
+def read_type_text(text: str, position: MessagePlace) -> TypeText:
     """The shape of the documents with this type, of which the first stands at `position`."""
     reader = _Reader(text, position)
     shape = reader.value((), in_array=None)
@@ -48,11 +57,11 @@ def read_type_text(text: str, position: Position) -> TypeText:
 
 
 class _Reader:
-    def __init__(self, text: str, position: Position) -> None:
+    def __init__(self, text: str, position: MessagePlace) -> None:
         self._text, self._at, self._position = text, 0, position
-        self.mixed: set[Names] = set()
+        self.mixed: set[PropertyPath] = set()
 
-    def value(self, names: Names, *, in_array: Names | None) -> Shape:
+    def value(self, names: PropertyPath, *, in_array: PropertyPath | None) -> Shape:
         """The type that begins here. `in_array` is the way to the outermost array around it, if there is one."""
         if self._take("OBJECT<"):
             return an_object(self._properties(names, in_array), self._position)
@@ -66,7 +75,7 @@ class _Reader:
         if self._at != len(self._text):
             raise self._broken()
 
-    def _properties(self, names: Names, in_array: Names | None) -> dict[str, Shape]:
+    def _properties(self, names: PropertyPath, in_array: PropertyPath | None) -> dict[str, Shape]:
         found: dict[str, Shape] = {}
         while not self._take(">"):
             if found:
@@ -84,7 +93,7 @@ class _Reader:
         quoted: str | None = match[1]
         return match[2] if quoted is None else quoted.replace("``", "`")
 
-    def _scalar(self, in_array: Names | None) -> Shape:
+    def _scalar(self, in_array: PropertyPath | None) -> Shape:
         match = _word.match(self._text, self._at)
         if match is None:
             raise self._broken()
@@ -99,7 +108,7 @@ class _Reader:
             raise self._broken()
         return scalar(_SCALARS[match[0]], self._position)
 
-    def _decimal(self, digits: int, scale: int, in_array: Names | None) -> Shape:
+    def _decimal(self, digits: int, scale: int, in_array: PropertyPath | None) -> Shape:
         if scale or digits <= _LONG_DIGITS_MAX:
             return scalar(Kind.DOUBLE, self._position)
         if in_array is not None and digits >= _MERGED_DIGITS_MIN:

@@ -23,7 +23,7 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_MAX,
     TRIGGER_NUMBERS_DEFAULT,
 )
-from restante.spark.analytical.analytical_progress import Lag, Progress, ends_of, lag_of
+from restante.spark.analytical.analytical_progress import AnalyticalProgress, Lag, ends_of, lag_of
 from restante.spark.analytical.analytical_tables import APPLICATION, Tables, create_tables, tables_at
 from restante.spark.analytical.analytical_upkeep import Upkeep
 from restante.spark.documents import Fidelity
@@ -95,7 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class RunningStore:
     """A store that is being filled."""
 
-    def __init__(self, query: StreamingQuery, progress: Progress, place: HubPlace) -> None:
+    def __init__(self, query: StreamingQuery, progress: AnalyticalProgress, place: HubPlace) -> None:
         self.query = query
         self._progress = progress
         self._place = place
@@ -141,7 +141,7 @@ def start(work: Work, options: Options) -> RunningStore:
     checkpoint = work.place("checkpoints", NAME)
     _check_together(tables, Folders(work.spark), checkpoint)
     create_tables(tables, options.schema, versions_hours=options.versions_hours)
-    progress = Progress(tables, options.schema, options.upkeep, work.tell)
+    progress = AnalyticalProgress(tables, options.schema, options.upkeep, work.tell)
     reader = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
     stream = reader.option("maxMessagesPerTrigger", options.max_messages_per_trigger).load()
     writer = stream.writeStream.foreachBatch(progress.take_in).option("checkpointLocation", checkpoint)

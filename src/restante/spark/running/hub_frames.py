@@ -33,7 +33,7 @@ from restante.errors import InvalidRequest
 from restante.model.consignments.consignment_answers import ConsignmentState
 from restante.spark.jobs.work import Work
 from restante.spark.source.columns import WRITTEN_FIELDS
-from restante.spark.source.options import Positions, check_partitions, reading_of, writing_of
+from restante.spark.source.options import PartitionPositions, check_partitions, reading_of, writing_of
 
 _TYPES: dict[str, DataType] = {
     "weight": IntegerType(),
@@ -61,7 +61,7 @@ def ordered(frame: DataFrame, by: str) -> DataFrame:
     return together if frame.isStreaming else together.sortWithinPartitions("recipient", by)
 
 
-def bootstrap(spark: SparkSession, **options: str) -> tuple[DataFrame, Positions]:
+def bootstrap(spark: SparkSession, **options: str) -> tuple[DataFrame, PartitionPositions]:
     """All that is stored, with the position of each partition that it is read as of: a stream can go on from there.
 
     `options` are those of a batch read. A stream goes on with `startingPosition` = `json.dumps(positions)`.

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 60.0
 Happened = Literal["waiting", "started", "told", "done", "failed", "stopped"]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event of a job: what has happened to it."""
 
     at: datetime
@@ -46,7 +46,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     figures: dict[str, Figure] | None = None
 
 
-Hear = Callable[[Event], None]
+Hear = Callable[[JobEvent], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +159,7 @@ class _Round(threading.Thread):
         return None if self._asked.is_set() else max(next_time(self._entry.schedule, past), past.ended or past.since)
 
     def _tell(self, event: Happened, **said: Any) -> None:  # noqa: ANN401  # the fields of an event
-        self._hear(Event(at=_now(), job=self._entry.job.name, event=event, **said))
+        self._hear(JobEvent(at=_now(), job=self._entry.job.name, event=event, **said))
 
 
 def _now() -> datetime:

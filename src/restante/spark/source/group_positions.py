@@ -15,7 +15,7 @@ from contextlib import suppress
 from restante.calls.groups import DefineGroup, JoinGroup, LeaveGroup, ReadGroup, SendHeartbeat, WriteCheckpoint
 from restante.errors import GenerationStale, InvalidOperation, MemberUnknown, RestanteError
 from restante.model.groups.group_answers import Assigned, GroupStatus
-from restante.spark.source.options import Positions, SourceReading
+from restante.spark.source.options import PartitionPositions, SourceReading
 
 _log = logging.getLogger("restante.spark")
 
@@ -37,7 +37,7 @@ class GroupSeat:
         self._member_id, self._interval = self._join()
         threading.Thread(target=self._beat, name="restante-heartbeat", daemon=True).start()
 
-    def positions(self) -> Positions:
+    def positions(self) -> PartitionPositions:
         """Where the group is, in the partitions that are read."""
         return {partition: self._written[partition] for partition in sorted(self._partitions)}
 

@@ -57,9 +57,9 @@ _OF_SPARK = ("checkpointlocation", "queryname", "outputmode")
 _SHOWN = 200
 """Characters of an option in an error."""
 
-Options = Mapping[str, str]
+OptionTexts = Mapping[str, str]
 """Options as Spark hands them over: names in whatever case."""
-Positions = dict[int, int]
+PartitionPositions = dict[int, int]
 T = TypeVar("T")
 
 
@@ -104,9 +104,9 @@ class SourceReading:
     until: datetime | None
     range_size: int
     reader: str
-    positions: Positions
+    positions: PartitionPositions
     """The position as of which a batch read sees each partition; partitions that are not named are read as they are."""
-    start: str | Positions
+    start: str | PartitionPositions
     group: str | None
     """The group whose positions a stream begins with, and writes."""
     per_trigger: int | None
@@ -126,7 +126,7 @@ class Writing:
     order_by: str | None
 
 
-def reading_of(options: Options) -> SourceReading:
+def reading_of(options: OptionTexts) -> SourceReading:
     given = _known(options, (*_PLACE, *_READING))
     return SourceReading(
         place=_place(given),
@@ -147,7 +147,7 @@ def reading_of(options: Options) -> SourceReading:
     )
 
 
-def _beginning(given: _Given) -> str | Positions:
+def _beginning(given: _Given) -> str | PartitionPositions:
     if given.has("group") and given.has("startingPosition"):
         raise InvalidRequest(
             "A stream begins where its group is: say group or startingPosition, not both.", option="group"
@@ -155,12 +155,12 @@ def _beginning(given: _Given) -> str | Positions:
     return given.get("startingPosition", _start, _start(BOOTSTRAP))
 
 
-def columns_of(options: Options) -> tuple[str, ...]:
+def columns_of(options: OptionTexts) -> tuple[str, ...]:
     """The columns that are asked for; none: all."""
     return _known(options, (*_PLACE, *_READING)).get("columns", _names, ())
 
 
-def writing_of(options: Options) -> Writing:
+def writing_of(options: OptionTexts) -> Writing:
     given = _known(options, (*_PLACE, *_WRITING))
     constants = (("origin", "origin"), ("kind", "kind"), ("mediaType", "media_type"))
     return Writing(
@@ -206,7 +206,7 @@ class _Given:
             raise InvalidRequest(f"The option {name} must be {error}, not {shown!r}.", option=name) from None
 
 
-def _known(options: Options, names: Iterable[str]) -> _Given:
+def _known(options: OptionTexts, names: Iterable[str]) -> _Given:
     """The options by their names in small letters; one that nobody knows is a mistake, and said to be one."""
     known = tuple(names)
     lowered = {name.lower() for name in known}
@@ -282,7 +282,7 @@ def _time(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _positions(text: str) -> Positions:
+def _positions(text: str) -> PartitionPositions:
     values = _json(text)
     if not isinstance(values, dict) or not all(
         key.isdecimal() and isinstance(value, int) and not isinstance(value, bool) and value >= 0
@@ -292,7 +292,7 @@ def _positions(text: str) -> Positions:
     return {int(key): value for key, value in values.items()}
 
 
-def _start(text: str) -> str | Positions:
+def _start(text: str) -> str | PartitionPositions:
     if text.lower() in _STARTS:
         return text.lower()
     try:

@@ -23,7 +23,14 @@ from restante.spark.source.answer_rows import SourceRows
 from restante.spark.source.group_positions import GroupSeat
 from restante.spark.source.hub_pages import ChangesPartition, StoredPartition, stored_batches, stretch_batches
 from restante.spark.source.narrowed_reads import narrow_of_task
-from restante.spark.source.options import BOOTSTRAP, EARLIEST, LATEST, Positions, SourceReading, check_partitions
+from restante.spark.source.options import (
+    BOOTSTRAP,
+    EARLIEST,
+    LATEST,
+    PartitionPositions,
+    SourceReading,
+    check_partitions,
+)
 
 UNREAD = -1
 """The position of a partition of which nothing was read: it begins with what is stored."""
@@ -37,7 +44,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reading: SourceReading, schema: StructType) -> None:
         self._reading = reading
         self._schema = schema
-        self._target: Positions | None = None
+        self._target: PartitionPositions | None = None
         """Where a query ends that takes what is available now."""
         self._link: HttpLink | None = None
         self._seat: GroupSeat | None = None
@@ -119,7 +126,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for after in range(before, until, self._reading.range_size):
             yield ChangesPartition(partition, after, min(after + self._reading.range_size, until))
 
-    def _ends(self) -> Positions:
+    def _ends(self) -> PartitionPositions:
         """The last number of each partition that is read."""
         statuses = self._own_link().call(ListPartitions())
         self._count = len(statuses)
@@ -127,12 +134,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = frozenset(self._reading.partitions or range(self._count))
         return {own.partition: own.visible_sequence for own in statuses if own.partition in asked}
 
-    def _starts(self, ends: Positions) -> Positions:
+    def _starts(self, ends: PartitionPositions) -> PartitionPositions:
         """Where the feed begins: what lies before was removed after its retention."""
         link = self._own_link()
         return {partition: link.call(ReadFeed(partition, limit=1)).start - 1 for partition in ends}
 
-    def _write(self, positions: Positions) -> None:
+    def _write(self, positions: PartitionPositions) -> None:
         """All up to there is in Spark's checkpoint: it plans a micro-batch when the one before is done with."""
         if self._reading.group is not None:
             self._own_seat(positions).write(positions)
@@ -148,7 +155,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._link
 
 
-def admitted(read: Mapping[int, int], ends: Mapping[int, int], bound: int | None) -> Positions:
+def admitted(read: Mapping[int, int], ends: Mapping[int, int], bound: int | None) -> PartitionPositions:
     """How far the next micro-batch goes: at most so many numbers, shared out by how far each partition is behind.
 
     A partition's bootstrap can't be cut: it comes as a whole, and at least one of them whatever the bound.
@@ -169,7 +176,7 @@ def admitted(read: Mapping[int, int], ends: Mapping[int, int], bound: int | None
 
 def _with_bootstraps(
     read: Mapping[int, int], ends: Mapping[int, int], unread: Sequence[int], bound: int | None
-) -> Positions:
+) -> PartitionPositions:
     following, room = dict(read), bound
     for partition in unread:
         if room is not None and room <= 0:
@@ -179,7 +186,7 @@ def _with_bootstraps(
     return following
 
 
-def _check_not_behind(ends: Positions, read: Positions) -> None:
+def _check_not_behind(ends: PartitionPositions, read: PartitionPositions) -> None:
     differing = sorted(read.keys() ^ ends.keys())
     if differing:
         raise InvalidOperation(
@@ -198,12 +205,12 @@ def _check_not_behind(ends: Positions, read: Positions) -> None:
             )
 
 
-def _offset(positions: Positions) -> Offset:
+def _offset(positions: PartitionPositions) -> Offset:
     """The offset as Spark keeps it: in the order of partitions, for Spark compares offsets as texts."""
     return {str(partition): positions[partition] for partition in sorted(positions)}
 
 
-def _positions(offset: Offset) -> Positions:
+def _positions(offset: Offset) -> PartitionPositions:
     return {int(partition): position for partition, position in offset.items()}
 
 

@@ -24,7 +24,7 @@ from restante.errors import OutcomeUnknown, StoreConflict, Unavailable
 from restante.model.storage.changes import Changes
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.leases import TAKEN_OVER, OwnedShard, cut_shards, end_session, note_session
-from restante.stores.postgresql.parts import DROP, PUT_PART, PartRow, PartsBeside, halves, parts_of, size_of
+from restante.stores.postgresql.parts import DROP, PUT_PART, BlobPartRow, PartsBeside, halves, parts_of, size_of
 from restante.stores.postgresql.schema import Session
 
 _MOVE = """
@@ -289,9 +289,9 @@ def _carry_out_beside(
     session: Session,
     changes: Changes,
     moved: Sequence[tuple[int, int, int]],
-    rows: Sequence[PartRow],
+    rows: Sequence[BlobPartRow],
     beside: PartsBeside,
-    others: Sequence[PartRow],
+    others: Sequence[BlobPartRow],
 ) -> int:
     """Commit after `beside` has stored the `others`. These are removed only if the commit certainly failed."""
     written = beside.begin(others, [(fence, shard) for fence, _, shard in moved])
@@ -313,7 +313,9 @@ def _carry_out_beside(
     return put_bytes
 
 
-def _change(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[PartRow]) -> int:
+def _change(
+    session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]], rows: Sequence[BlobPartRow]
+) -> int:
     """Send a transaction without its COMMIT into a pipeline; return the bytes of the rows that are put."""
     session.execute("BEGIN")
     for standing in moved:

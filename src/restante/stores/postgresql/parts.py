@@ -39,24 +39,24 @@ DELETE FROM restante_blobs AS blob USING unnest(%b::integer[], %b::bigint[]) AS 
 WHERE blob.partition = gone.partition AND blob.number = gone.number
 """
 
-PartRow: TypeAlias = tuple[int, int, int, int, memoryview]
+BlobPartRow: TypeAlias = tuple[int, int, int, int, memoryview]
 """Partition, number of the blob, number of the part, size of the whole blob, content."""
 ShardFence: TypeAlias = tuple[int, int]
 """The fence under which parts are written, and the shard."""
 
 
-def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[PartRow]:
+def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[BlobPartRow]:
     """The rows of a blob. An empty blob has one row too."""
     content = memoryview(b"".join(parts))
     cuts = range(0, max(len(content), 1), PART_BYTES)
     return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
 
 
-def size_of(rows: Sequence[PartRow]) -> int:
+def size_of(rows: Sequence[BlobPartRow]) -> int:
     return sum(len(row[-1]) for row in rows)
 
 
-def halves(rows: Sequence[PartRow]) -> tuple[Sequence[PartRow], Sequence[PartRow]]:
+def halves(rows: Sequence[BlobPartRow]) -> tuple[Sequence[BlobPartRow], Sequence[BlobPartRow]]:
     """The parts to write in a commit, and those to write beside it. The first part of a blob in both halves is in the commit."""
     if size_of(rows) < _BESIDE_BYTES_MIN:
         return rows, ()
@@ -73,13 +73,13 @@ class PartsBeside:
         self._sessions = sessions
         self._threads: ThreadPoolExecutor | None = None
 
-    def begin(self, rows: Sequence[PartRow], fences: Sequence[ShardFence]) -> Future[None]:
+    def begin(self, rows: Sequence[BlobPartRow], fences: Sequence[ShardFence]) -> Future[None]:
         """Begin to write parts. The future ends when they are stored or have failed."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "restante-parts")
         return self._threads.submit(self.write, rows, fences)
 
-    def write(self, rows: Sequence[PartRow], fences: Sequence[ShardFence]) -> None:
+    def write(self, rows: Sequence[BlobPartRow], fences: Sequence[ShardFence]) -> None:
         """Write parts. The check of the fences makes a new owner wait for the end. Raises `StoreConflict` if there is one already."""
         try:
             with self._sessions.borrowed() as session, session.pipeline():
@@ -95,7 +95,7 @@ class PartsBeside:
             self._sessions.forget()
             raise
 
-    def remove(self, rows: Sequence[PartRow]) -> None:
+    def remove(self, rows: Sequence[BlobPartRow]) -> None:
         """Remove the parts of a commit that is certainly not stored. If this fails, the next owner drops them."""
         blobs = sorted({row[:2] for row in rows})
         with suppress(psycopg.Error, RestanteError), self._sessions.borrowed() as session:

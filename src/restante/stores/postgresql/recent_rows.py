@@ -27,7 +27,7 @@ _ROW_BYTES = 200
 _FLYING = sys.maxsize
 """Marks a row that a commit is about to change. It is greater than the mark of any read, so no read may replace it."""
 
-Rows = dict[bytes, bytes]
+PrefixRows = dict[bytes, bytes]
 Prefix = tuple[int, Space, bytes]
 
 
@@ -48,7 +48,7 @@ class _Generation:
     def __init__(self) -> None:
         self.rows: dict[EntryKey, RecentRow | int] = {}
         """The known rows or, for a row that changed and was not kept, the number of commits at that time."""
-        self.prefixes: dict[Prefix, Rows | int] = {}
+        self.prefixes: dict[Prefix, PrefixRows | int] = {}
         self.size_bytes = 0
 
 
@@ -69,7 +69,7 @@ class RecentRows:
         """Spaces from which rows have been read. Others need not be cached."""
         self._flying: frozenset[Space] | None = None
         """The spaces whose changed rows are marked while a commit is under way."""
-        self._flying_rows: dict[Prefix, Rows] = {}
+        self._flying_rows: dict[Prefix, PrefixRows] = {}
         """The known rows of the prefixes that the commit under way changes."""
         self._commits = self._forgotten = 0
 
@@ -80,7 +80,7 @@ class RecentRows:
             known = self._young.rows.get(entry) or self._old.rows.get(entry)
             return known if isinstance(known, RecentRow) else ReadMark(self._commits, self._forgotten)
 
-    def prefix(self, prefix: Prefix) -> Rows | ReadMark:
+    def prefix(self, prefix: Prefix) -> PrefixRows | ReadMark:
         """All rows of a prefix if they are known, or the mark of a read that begins now."""
         with self._lock:
             self._asked.add(prefix[1])
@@ -95,7 +95,7 @@ class RecentRows:
                 if self._may_learn(mark, entry.space, known):
                     self._keep(entry, value)
 
-    def learn_prefix(self, mark: ReadMark, prefix: Prefix, rows: Rows) -> None:
+    def learn_prefix(self, mark: ReadMark, prefix: Prefix, rows: PrefixRows) -> None:
         with self._lock:
             if self._may_learn(mark, prefix[1], self._known(prefix)):
                 self._keep_prefix(prefix, rows)
@@ -135,7 +135,7 @@ class RecentRows:
             self._flying, self._flying_rows = None if learning else frozenset(), {}
             self._young, self._old = _Generation(), _Generation()
 
-    def _known(self, prefix: Prefix) -> Rows | int | None:
+    def _known(self, prefix: Prefix) -> PrefixRows | int | None:
         found = self._young.prefixes.get(prefix)
         return self._old.prefixes.get(prefix) if found is None else found
 
@@ -150,7 +150,7 @@ class RecentRows:
         self._young.rows[entry] = RecentRow(value) if size <= VALUE_BYTES_MAX else self._commits
         self._grow(len(entry.key) + size)
 
-    def _keep_prefix(self, prefix: Prefix, rows: Rows | None) -> None:
+    def _keep_prefix(self, prefix: Prefix, rows: PrefixRows | None) -> None:
         size = sum(len(key) + len(value) for key, value in rows.items()) if rows else 0
         few = rows is not None and len(rows) <= PREFIX_ROWS_MAX and size <= VALUE_BYTES_MAX
         self._young.prefixes[prefix] = rows if rows is not None and few else self._commits
@@ -167,7 +167,7 @@ class RecentRows:
             self._forgotten += 1
 
 
-def _changed(rows: Rows, key: bytes, value: bytes | None) -> Rows:
+def _changed(rows: PrefixRows, key: bytes, value: bytes | None) -> PrefixRows:
     """A changed copy, because a thread may be reading the other."""
     kept = {each: other for each, other in rows.items() if each != key}
     if value is not None:

@@ -41,7 +41,7 @@ from restante.wire.outgoing.base64_columns import base64_texts
 _TYPES_REMEMBERED_MAX = 4_096
 Text = str | Column
 """One text for all rows, or one for each."""
-Writer = Callable[[slice], Sequence[Text]]
+FieldWriter = Callable[[slice], Sequence[Text]]
 """The texts of one field for some rows, to be put one after another."""
 
 
@@ -56,7 +56,7 @@ def data_bytes(table: pa.Table) -> int:
     return int(ends[-1] - ends[0])
 
 
-def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
+def rows_json(table: pa.Table, writers: Sequence[FieldWriter]) -> Iterator[bytes]:
     """The rows as JSON objects with commas between them, some thousand at a time."""
     first = True
     for rows in _slices(table):
@@ -65,13 +65,13 @@ def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
         first = False
 
 
-def row_lines(table: pa.Table, writers: Sequence[Writer]) -> Column:
+def row_lines(table: pa.Table, writers: Sequence[FieldWriter]) -> Column:
     """Each row as a JSON object of its own, as a column of texts: for tables that are not large."""
     lines = [_lines(rows, writers, begin="{") for rows in _slices(table)]
     return lines[0] if len(lines) == 1 else pa.concat_arrays(lines)
 
 
-def row_bytes(table: pa.Table, writers: Sequence[Writer]) -> NDArray[np.int64]:
+def row_bytes(table: pa.Table, writers: Sequence[FieldWriter]) -> NDArray[np.int64]:
     """How many bytes each row takes, with the comma before it. It is made for that, and thrown away."""
     sizes = [np.diff(offsets_of(_lines(rows, writers))).astype(np.int64) for rows in _slices(table)]
     return np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
@@ -88,7 +88,7 @@ def _slices(table: pa.Table) -> Iterator[slice]:
         start = stop
 
 
-def _lines(rows: slice, writers: Sequence[Writer], *, begin: str = ",{") -> Column:
+def _lines(rows: slice, writers: Sequence[FieldWriter], *, begin: str = ",{") -> Column:
     """Each row, with a comma before it. Texts that are the same for all rows are put together first."""
     parts: list[Text] = [begin]
     for writer in writers:
@@ -100,11 +100,11 @@ def _lines(rows: slice, writers: Sequence[Writer], *, begin: str = ",{") -> Colu
     return joined(*parts, "}", "")
 
 
-def same(text: str) -> Writer:
+def same(text: str) -> FieldWriter:
     return lambda _rows: (text,)
 
 
-def sparse(writer: Writer, present: NDArray[np.bool_]) -> Writer:
+def sparse(writer: FieldWriter, present: NDArray[np.bool_]) -> FieldWriter:
     """A field that only some rows have, from the writer for just these rows."""
     if present.all():
         return writer
@@ -129,7 +129,7 @@ def _spread(texts: Sequence[Text], present: NDArray[np.bool_]) -> Sequence[Text]
     return (lines.take(column_of(np.where(present, np.cumsum(present) - 1, len(lines) - 1))),)
 
 
-def id_writer(table: pa.Table) -> Writer:
+def id_writer(table: pa.Table) -> FieldWriter:
     """The first field of each message: its id as its sender gave it."""
     words = words_of(column(table, "id"))
     texts = column(table, "text_id") if "text_id" in table.column_names else None
@@ -138,18 +138,18 @@ def id_writer(table: pa.Table) -> Writer:
     return lambda rows: ('"id":', json_texts(shown_ids(words[rows], texts[rows])))
 
 
-def uuid_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+def uuid_writer(table: pa.Table, name: str, *, key: str) -> FieldWriter:
     words = words_of(column(table, name))
     return lambda rows: (f',"{key}":"', uuid_column(words[rows]), '"')
 
 
-def first_number_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+def first_number_writer(table: pa.Table, name: str, *, key: str) -> FieldWriter:
     """A number as the first field."""
     values = column(table, name)
     return lambda rows: (f'"{key}":', values[rows].cast(pa.string()))
 
 
-def text_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+def text_writer(table: pa.Table, name: str, *, key: str) -> FieldWriter:
     texts = Texts.encode(column(table, name))
     values = joined(f',"{key}":', json_texts(texts.values), "") if len(texts) else texts.values
     if len(values) == 1:
@@ -157,7 +157,7 @@ def text_writer(table: pa.Table, name: str, *, key: str) -> Writer:
     return lambda rows: (values.take(column_of(texts.codes[rows])),)
 
 
-def number_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+def number_writer(table: pa.Table, name: str, *, key: str) -> FieldWriter:
     values = column(table, name)
     least, most = pc.min(values).as_py(), pc.max(values).as_py()
     if least == most:
@@ -165,7 +165,7 @@ def number_writer(table: pa.Table, name: str, *, key: str) -> Writer:
     return lambda rows: (f',"{key}":', values[rows].cast(pa.string()))
 
 
-def time_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+def time_writer(table: pa.Table, name: str, *, key: str) -> FieldWriter:
     """RFC 3339 in UTC with microseconds; nothing where there is no time."""
     times = column(table, name)
     if times.null_count == len(times):
@@ -187,7 +187,7 @@ def _time_texts(times: Column, key: str) -> Column:
     return joined(f',"{key}":"', texts, 'Z"', "").fill_null("")
 
 
-def properties_writer(table: pa.Table) -> Writer:
+def properties_writer(table: pa.Table) -> FieldWriter:
     maps = column(table, "properties")
     if maps.null_count == len(maps):
         return same(',"properties":{}')
@@ -201,7 +201,7 @@ def properties_writer(table: pa.Table) -> Writer:
     return write
 
 
-def data_writer(table: pa.Table, *, text_key: str = "text") -> Writer:
+def data_writer(table: pa.Table, *, text_key: str = "text") -> FieldWriter:
     """JSON as it is, text as text (under the key that is given), other data in base64, nothing for a claim check."""
     data = column(table, "data")
     types = Texts.encode(column(table, "media_type"))

@@ -20,7 +20,7 @@ from restante.model.columns.arrow import Column, binaries_of, string_array
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.storage.changes import Buffer
 from restante.wire.outgoing.json_columns import (
-    Writer,
+    FieldWriter,
     data_bytes,
     data_writer,
     id_writer,
@@ -160,7 +160,7 @@ def columns_json(table: pa.Table) -> Iterator[bytes]:
     return rows_json(table, _message_writers(table))
 
 
-def _message_writers(table: pa.Table) -> list[Writer]:
+def _message_writers(table: pa.Table) -> list[FieldWriter]:
     return [
         id_writer(table),
         text_writer(table, "recipient", key="recipient"),
@@ -179,7 +179,7 @@ def _message_writers(table: pa.Table) -> list[Writer]:
     ]
 
 
-def _publishing_writers(table: pa.Table) -> list[Writer]:
+def _publishing_writers(table: pa.Table) -> list[FieldWriter]:
     """A message that is delayed has no number yet, but a time at which it gets one."""
     if _is_delayed(table):
         return [time_writer(table, "visible_at", key="visible_at")]

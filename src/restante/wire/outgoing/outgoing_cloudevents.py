@@ -11,8 +11,8 @@ from restante.model.columns.arrow import Column, string_array, strings_of, words
 from restante.model.columns.text_ids import shown_ids
 from restante.wire.cloudevents import ORIGINAL_ID, RESERVED, SPECVERSION, is_attribute_name, is_time
 from restante.wire.outgoing.json_columns import (
+    FieldWriter,
     Text,
-    Writer,
     column,
     data_writer,
     id_writer,
@@ -24,7 +24,7 @@ from restante.wire.outgoing.json_columns import (
 )
 
 
-def event_writers(table: pa.Table) -> list[Writer]:
+def event_writers(table: pa.Table) -> list[FieldWriter]:
     """The fields of an event in JSON, by the mapping that incoming events have."""
     return [
         _event_id_writer(table),
@@ -47,7 +47,7 @@ def _has_properties(table: pa.Table) -> bool:
     return bool(maps.null_count < len(maps))
 
 
-def _event_id_writer(table: pa.Table) -> Writer:
+def _event_id_writer(table: pa.Table) -> FieldWriter:
     """The id that the event came with, be it a UUID or not."""
     if not _has_properties(table):
         return id_writer(table)
@@ -63,7 +63,7 @@ def _event_id_writer(table: pa.Table) -> Writer:
     return write
 
 
-def _attributes_writer(table: pa.Table) -> Writer:
+def _attributes_writer(table: pa.Table) -> FieldWriter:
     """The properties that can be attributes of an event; the others have no place in one."""
     if not _has_properties(table):
         return same("")

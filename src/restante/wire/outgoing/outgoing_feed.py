@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from restante.model.columns.arrow import Column, nulls_of, numbers_of, string_array
 from restante.wire.outgoing.json_columns import (
-    Writer,
+    FieldWriter,
     column,
     data_writer,
     first_number_writer,
@@ -79,7 +79,7 @@ def _rows(table: pa.Table, wanted: Collection[str] | None) -> Iterator[bytes]:
     return rows_json(table, list(_writers(table, wanted))) if table.num_rows else iter(())
 
 
-def _writers(table: pa.Table, wanted: Collection[str] | None) -> Iterator[Writer]:
+def _writers(table: pa.Table, wanted: Collection[str] | None) -> Iterator[FieldWriter]:
     yield first_number_writer(table, _FIRST, key=_FIRST)
     for name in table.column_names:
         if name not in {_FIRST, "text_id"} and (wanted is None or name in wanted):
@@ -99,14 +99,14 @@ def _present(table: pa.Table, name: str) -> NDArray[np.bool_]:
     return present & (np.diff(numbers_of(values.offsets)) > 0)
 
 
-def _dense_writer(table: pa.Table, name: str, present: NDArray[np.bool_]) -> Writer:
+def _dense_writer(table: pa.Table, name: str, present: NDArray[np.bool_]) -> FieldWriter:
     """The writer of a field, for the rows that have it alone."""
     needed = [name, _BESIDE[name]] if name in _BESIDE else [name]
     dense = table.select([own for own in needed if own in table.column_names])
     return _writer(dense if present.all() else dense.filter(pa.array(present)), name)
 
 
-def _writer(dense: pa.Table, name: str) -> Writer:
+def _writer(dense: pa.Table, name: str) -> FieldWriter:
     id_texts = id_writer(dense) if name == "id" else same("")
     if name == "data":
         return data_writer(dense)
@@ -119,7 +119,7 @@ def _writer(dense: pa.Table, name: str) -> Writer:
     return make(dense, name, key=name)
 
 
-_BY_TYPE: tuple[tuple[Callable[[pa.DataType], bool], Callable[..., Writer]], ...] = (
+_BY_TYPE: tuple[tuple[Callable[[pa.DataType], bool], Callable[..., FieldWriter]], ...] = (
     (pa.types.is_fixed_size_binary, uuid_writer),
     (pa.types.is_timestamp, time_writer),
     (lambda kind: pa.types.is_integer(kind) or pa.types.is_boolean(kind), number_writer),
