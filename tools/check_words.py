@@ -5,16 +5,20 @@ of every metric, the texts of the tour, the API description with its pages, ever
 log lines), and the docstrings of the client, which `help()` shows. Words of the inside (docs/internals/glossary.md) may
 stand in the reference, where a page can explain them; in the README, in guides, help, metrics and the tour they are out.
 
-And every docstring of the package names its thing in the first clause: "The answer of a peek", not "What a peek answered".
+And every docstring and comment of the package names its thing in the first clause: "The answer of a peek", not "What a peek
+answered". No later sentence begins with a question word in place of a noun, and none is about somebody: it names the caller,
+the shard, the thread.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import io
 import json
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +37,13 @@ NAMELESS = re.compile(
     r"|(Whether|How|Why|When|Where)( often| far| long| many)? (it|they)\b"
     r"|The same([,;.]| (for|as|of|in|on|without|if|where|after)\b)"
 )
-"""How a docstring begins whose first clause does not say what it is about."""
+"""How a docstring or a comment begins whose first clause does not say what it is about."""
+FACELESS = re.compile(
+    r"(?<=[.;] )(Who|Whom|Whose|What)\b(?! must stay true)[^.;?]*[.;]"
+    r"|\b(somebody|whoever|whomever|who asks|whence|thereby)\b",
+    re.IGNORECASE,
+)
+"""A sentence of a docstring or a comment that does not say who does something, or what."""
 INSIDE = re.compile(r"\b(mailbags?|shelf|shelves|drawers?|filing|cabinets?)\b", re.IGNORECASE)
 CODE = re.compile(r"`[^`\n]+`")
 """A name of the code: a guide may say how a setting or a measure is called."""
@@ -98,14 +108,39 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT).as_posix()}, {node.name}", ast.get_docstring(node) or ""
 
 
-def nameless(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The docstrings of a module, its classes, functions and values that begin without a subject: line, first words."""
-    for node in ast.walk(tree):
+def remarks(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings of a module, its classes, functions and values, and its comments: line, text."""
+    for node in ast.walk(ast.parse(source)):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             match statement:
-                case ast.Expr(value=ast.Constant(value=str(text))) if NAMELESS.match(text):
-                    yield statement.lineno, text[:50]
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield statement.lineno, " ".join(text.split())
+                case _:
+                    pass
+    yield from comments(source)
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module; neighbouring lines that hold nothing else are one."""
+    found: dict[int, str] = {}
+    first, end = 0, -1
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, text = token.start[0], token.string.lstrip("# ")
+            is_alone = not token.line[: token.start[1]].strip()
+            first = first if is_alone and line == end + 1 else line
+            end = line if is_alone else -1
+            found[first] = f"{found[first]} {text}" if first in found else text
+    yield from found.items()
+
+
+def nameless(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings and comments of a module that do not say who, or what, they are about: line, words."""
+    for line, text in remarks(source):
+        if NAMELESS.match(text):
+            yield line, text[:50]
+        yield from ((line, match[0][:50]) for match in FACELESS.finditer(text))
 
 
 def api() -> Iterator[tuple[str, str]]:
@@ -133,7 +168,7 @@ def problems() -> Iterator[str]:
         for source, text in told():
             yield from found(source, text, PLAIN, INSIDE)
     for path in sorted(SOURCES.rglob("*.py")):
-        for line, text in nameless(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, text in nameless(path.read_text(encoding="utf-8")):
             place = f"{path.relative_to(ROOT).as_posix()}:{line}"
             yield f"{place}: name the thing in the first clause (The …, or a verb), not “{text}…”"
     for told in (api, shown_texts, docstrings):

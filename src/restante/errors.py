@@ -40,7 +40,7 @@
     ├── GroupUnknown               group_unknown
     ├── MemberUnknown              member_unknown          its lease has ended: stop all, and join again
     ├── GroupConflict              group_conflict          the group has another filter, and is shown
-    ├── GenerationStale            generation_stale        the partition was given to somebody since
+    ├── GenerationStale            generation_stale        the partition was given to another member since
     ├── ActionTaken                action_taken            another group has the action, and is named
     ├── ActionUnknown              action_unknown          no action has this id, or no group this action
     ├── PositionGone               position_gone           the feed no longer reaches back so far
@@ -348,7 +348,7 @@ class PartlyAnswered(PartlyStored):
 
 
 class NotOwner(Unavailable):
-    """The hub's lease of the store has ended. Nothing was changed, and nothing that was read is told."""
+    """The hub's lease of the store has ended. Nothing was changed, and nothing that was read is in the answer."""
 
     code = "not_owner"
 

@@ -151,7 +151,7 @@ PARCEL_BYTES_DEFAULT = 4 * MIB
 PARCEL_BYTES_MAX = 32 * MIB
 UNRESOLVED_PARCELS_MAX = 16
 
-# A client that gathers single messages into parcels: what it holds, and how it sends, unless it is told otherwise.
+# Defaults of a client that gathers single messages into parcels: how much it holds, and when it sends.
 BUFFER_MESSAGES_DEFAULT = 65_536
 BUFFER_BYTES_DEFAULT = 64 * MIB
 BUFFER_WAIT_SECONDS_DEFAULT = 0.05
@@ -210,7 +210,7 @@ LIVE_STEADY_SECONDS = 5.0
 LIVE_RECONNECT_SECONDS_MAX = 600.0
 LIVE_CLOSE_SECONDS = 2.0
 
-# What Spark's tasks take of a hub at a time, and how it waits for news.
+# How much Spark's tasks read from a hub at a time, and how a stream waits for news.
 SPARK_RANGE_NUMBERS_DEFAULT = 500_000
 SPARK_PAGE_CHANGES = 50_000
 SPARK_STAGE_CALLS = 2
@@ -287,7 +287,7 @@ ACTION_CHARACTERS_MAX = 128
 GROUP_PARTITIONS_AT_ONCE_MAX = 256
 GROUP_RUNNING_MAX = 1_024
 GROUP_GATHER_SECONDS = 0.002
-"""A member that waits is told so long after a commit: what others commit meanwhile is looked for once."""
+"""A waiting member is answered so long after a commit, so that one look finds what other commits bring meanwhile."""
 ACTIONS_AT_ONCE_MAX = 10_000
 """How many actions one request may bring."""
 ACTIONS_REMEMBERED_MAX = 200_000
@@ -319,9 +319,9 @@ FRAME_HEADER_BYTES_MAX = 64 * KIB
 
 # How messages lie in the store.
 OUTCOME_SECONDS_MAX = 5.0
-"""The time for which callers wait for the store to say what became of a commit, before they are told that nobody knows."""
+"""The time for which callers wait for the store to say what became of a commit, before they get `OutcomeUnknown`."""
 BLOB_NUMBERS_PER_FENCE = 1 << 32
-"""A blob's number begins with the fence of who wrote it, so that two owners never write one name."""
+"""A blob's number begins with the fence of its writer, so that two owners never write one name."""
 DRAWER_MESSAGES_MAX = 10_000
 SEGMENT_BYTES_TARGET = 7 * MIB
 BLOB_BYTES_MAX = 8 * MIB
@@ -340,7 +340,7 @@ JOB_BACK_OFF_SECONDS = 5
 JOB_BACK_OFF_SECONDS_MAX = 300
 JOB_FINISH_SECONDS = 30.0
 
-# What is kept of jobs and their runs.
+# How much is kept of jobs and their runs.
 JOBS_KEPT_MAX = 1_000
 JOB_CHARACTERS_MAX = 64
 JOB_SCHEDULE_CHARACTERS_MAX = 64

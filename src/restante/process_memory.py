@@ -20,7 +20,9 @@ _LOOKS_AT_NEW = 100
 
 
 def spare_memory() -> None:
-    """Bound what the process allocates; call it before Arrow is imported and threads are started. What the environment says about it holds.
+    """Bound what the process allocates. Call it before Arrow is imported and threads are started.
+
+    Settings in the environment take precedence.
 
     Arrow's own allocator keeps what each thread freed; the system's is as fast. The C library has up to eight heaps for
     each core, of which each keeps what was once needed in it; threads that share the interpreter do not need them.

@@ -28,10 +28,27 @@ def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
 
 
 def test_docstrings_that_do_not_name_their_thing_are_found() -> None:
-    tree = ast.parse(
-        '"""Whether a lock holds."""\nSIZE = 1\n"""What it takes."""\nLATE = 2\n"""When it ends."""\ndef answer():\n    """The answer of it."""\n'
+    source = '"""Whether a lock holds."""\nSIZE = 1\n"""What it takes."""\nLATE = 2\n"""When it ends."""\ndef answer():\n    """The answer of it."""\n'
+    assert list(nameless(source)) == [(3, "What it takes."), (5, "When it ends.")]
+
+
+def test_comments_that_do_not_name_their_thing_are_found() -> None:
+    source = (
+        "# The size, and\n# what it takes.\nSIZE = 1  # It is small.\n# Its end,\n# in seconds.\nLATE = '# Who asks?'\n"
     )
-    assert list(nameless(tree)) == [(3, "What it takes."), (5, "When it ends.")]
+    assert list(nameless(source)) == [(3, "It is small."), (4, "Its end, in seconds.")]
+
+
+@pytest.mark.parametrize(
+    "text", ["A lock. Who has it goes on.", "A lock; what it guards is safe.", "A lock that somebody has."]
+)
+def test_sentences_about_nobody_are_found(text: str) -> None:
+    assert len(list(nameless(f'"""{text}"""'))) == 1
+    assert len(list(nameless(f"# {text}"))) == 1
+
+
+def test_questions_and_headings_about_what_must_stay_true_pass() -> None:
+    assert list(nameless('"""A lock. Who has it? What must stay true: one has it."""')) == []
 
 
 def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ class BridgeIn:
         return self._wish.batch - max((own.count for own in gathered), default=0)
 
     def _wait_for_room(self) -> Sequence[Any]:
-        """Until a batch is stored; what Kafka sends meanwhile, the client keeps."""
+        """Wait until a batch is stored. Kafka's client keeps the records that come meanwhile."""
         wait([batches[0] for batches in self._under_way.values()], _LOOK_SECONDS, FIRST_COMPLETED)
         return ()
 

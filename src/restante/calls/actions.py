@@ -59,7 +59,7 @@ class ReportOutcomes(Call[OutcomesTaken], frozen=True):
 
 
 class ReportEach(Call[OutcomesReported], frozen=True):
-    """Reports of several partitions at once, each taken or refused by itself; what is taken goes into one commit."""
+    """Reports of several partitions at once, each taken or refused by itself. All taken ones go into one commit."""
 
     reports: Sequence[ReportOutcomes]
 

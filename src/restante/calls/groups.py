@@ -65,7 +65,7 @@ class JoinGroup(Call[Joined], frozen=True):
 
 
 class LeaveGroup(Call[None], frozen=True):
-    """A member leaves; what it has goes to others."""
+    """A member leaves, and its partitions go to others."""
 
     group: str
     member_id: str

@@ -1,4 +1,4 @@
-"""Origins over HTTP: where the settings say, content is asked for and dequeued bundles are told.
+"""Origins over HTTP: the hub fetches content from the addresses in the settings, and notifies them of dequeued bundles.
 
 Each call has a time within which all of it happens, and an answer is read no further than its bound. Content is tried
 again at once when the connection fails or the origin answers 5xx, under the same request id, so an origin that did the

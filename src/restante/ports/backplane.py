@@ -1,6 +1,6 @@
 """The backplane: an ordered, durable log for each partition, between the doors that take messages and their owners.
 
-A door hands in records; what the log has taken is there for ever, in one order. The owner of a partition reads its log
+A door hands in records. The log keeps the records that it has taken, in one order. The owner of a partition reads its log
 from any position. Positions ascend; gaps are allowed.
 """
 

@@ -15,7 +15,7 @@ from restante.model.shards.ranges import Ranges
 
 
 class Silent(Unavailable):
-    """The owner did not answer in time. What was asked for may have been done, or may still be."""
+    """The owner did not answer in time. The call may have been carried out, or may still be."""
 
 
 class ShardCarrier(Protocol):

@@ -73,7 +73,7 @@ class ReadPage(NamedTuple):
 
 
 class Clerk(Protocol):
-    """Used from any thread. What it cannot do, its caller does."""
+    """Computes for the hub in another process. Used from any thread. If the clerk cannot do a piece of work, its caller does it."""
 
     def joined(self, contents: Sequence[bytes], shifts: Sequence[int], group: int) -> EncodedSegment | None:
         """Small segments as one, or None, as `model.storage.joined_segments` has it; `DataDamaged` if one is not as it was written."""
@@ -81,7 +81,7 @@ class Clerk(Protocol):
 
     @property
     def merges(self) -> bool:
-        """Whether the clerk merges parts now; otherwise the caller does, who has them at hand."""
+        """Whether the clerk merges parts now; otherwise the caller does, which has them at hand."""
         ...
 
     def merged(self, parts: Sequence[SegmentPart], first: int) -> list[EncodedSegment] | None:

@@ -1,4 +1,4 @@
-"""Where the content of claim-check messages comes from, and who is told when it was collected."""
+"""`OriginPort`: it fetches the content of claim-check messages from their origins, and notifies them of dequeued bundles."""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ class NodeMembership(Protocol):
         ...
 
     def take(self, shard: int) -> Store | None:
-        """Own a shard that nobody owns; None if somebody does, or is to."""
+        """Own a shard that nobody owns; None if another node owns it, or is its heir."""
         ...
 
     def look(self) -> AbstractContextManager[StoreReader]:
-        """The store as it is now, for who is to take a shard soon; what that one needs then is made ready besides."""
+        """The store as it is now, for a node that is to take a shard soon. It also makes ready what taking the shard will need."""
         ...
 
     def let_go(self, shard: int) -> None:

@@ -11,7 +11,7 @@ An engine decides nothing but how bytes lie. Everything it promises is in `resta
 - `get`, `scan` and `read_blob` see all that was committed before they were called and nothing uncommitted. They may
   be called from any thread, beside a commit. Commits come from one thread at a time.
 - `put_blob` makes a blob durable ahead of the commit that will name it in an entry, and is refused like a commit if the
-  fence is another. What was put and is not kept by anybody is the hub's to drop: `blobs` lists what there is.
+  fence is another. The hub drops blobs that no entry names: `blobs` lists all that there are.
 - A store is `shared` if another process may take it while this one has it open. Then blob numbers begin with the fence,
   and an answer that rests on no commit is given only after `require_owned`.
 """
@@ -43,7 +43,7 @@ class FetchedRows(NamedTuple):
     """All entries of some spaces and all blobs, of some partitions."""
 
     rows: dict[tuple[int, Space], list[tuple[bytes, bytes]]]
-    """In key order; what has no entries may be missing."""
+    """The entries in key order; a partition and space without any may be missing."""
     blobs: dict[int, list[BlobKey]]
     """Ascending; a partition that has none may be missing."""
 
@@ -147,7 +147,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def require_owned(self) -> None:
-        """Raise `NotOwner` if another may own the store by now. What was read before is still true when it returns."""
+        """Raise `NotOwner` if another may own the store by now. If it returns, everything that was read before is still true."""
         ...
 
     def lease_seconds(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Webhooks: how a receiver elsewhere is told something."""
+"""`PostWebhook`: posts a notice to a receiver elsewhere."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Router:
             node.routes[route.method] = route
 
     def find(self, exchange: Exchange) -> Route:
-        """The route; what stands in the path goes into the exchange."""
+        """The route of a request. Names in the path are put into `exchange.place`."""
         node: _Node | None = self._root
         for segment in exchange.path.split(b"?", 1)[0][1:].split(b"/"):
             if node is None:
@@ -98,7 +98,7 @@ def is_below(path: bytes, mounted: MountedApplication) -> bool:
 
 
 async def hand_over(mounted: MountedApplication, exchange: Exchange, receive: Receive, send: Send) -> None:
-    """Let it answer; what it answered is counted as with every request, and has the correlation id of every answer."""
+    """Let the application answer. Its answer is counted like every other, and gets the correlation id of the exchange."""
 
     async def sending(event: Event) -> None:
         if event["type"] == "http.response.start":

@@ -15,9 +15,9 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     """How readers share the feed in groups."""
 
     heartbeat_seconds: float = 3.0
-    """How often a member says that it is there; who misses three loses its partitions."""
+    """How often a member says that it is there; a member that misses three loses its partitions."""
     handover_seconds: float = 30.0
-    """How long a member may keep a partition that it was told to give up."""
+    """How long a member may keep a partition after the hub has told it to give the partition up."""
     hold_seconds: float = 30 * DAY_SECONDS
     """How long the feed stays, at most, for a group with actions that has not read it."""
 
@@ -32,7 +32,7 @@ class GroupSettings(Section, frozen=True, kw_only=True):
 
 
 class ActionSettings(Section, frozen=True, kw_only=True):
-    """How actions are taken, and how long what became of them is told."""
+    """How actions are accepted, and how long their outcomes are kept."""
 
     undeclared: Undeclared = "fail"
     """The choice for an action whose name no group has declared: it fails when a group comes to it, is refused at once, or becomes poison."""

@@ -70,7 +70,7 @@ class HealthBounds(Section, frozen=True, kw_only=True):
 
 
 HEALTH_COMPONENTS = "store committer filing doors webhooks nodes origins housekeeping groups jobs"
-"""The components whose health is told; each is a leaf, or has leaves as its parts."""
+"""The components of the health tree; each is a leaf, or has leaves as its parts."""
 HEALTH_CHECKS = ("disk", "filing", "switch_file", "deep_write")
 """The checks of `/healthz` that can be disabled."""
 

@@ -1,4 +1,4 @@
-"""Settings of origins and their groups, and of webhooks: whom the hub may call."""
+"""Settings of origins and their groups, and of webhooks: the addresses that the hub may call."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class OriginGroupSettings(Section, frozen=True, kw_only=True):
 
 
 class WebhookSettings(Section, frozen=True, kw_only=True):
-    """Whom the hub may call when a batch is complete: publishers name the addresses."""
+    """The networks that the hub may call when a batch is complete: publishers name the addresses."""
 
     allowed_networks: tuple[str, ...] = ()
     """Networks that may be called beside public addresses: loopback, private and link-local ones are not otherwise."""

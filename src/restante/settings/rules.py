@@ -87,7 +87,7 @@ def problem_with(section: type[Section], name: str, value: object) -> str | None
 
 def must_be(rule: Rule, value: object) -> str:
     if rule.secret or (isinstance(value, str) and "@" in value):
-        return f"must be {rule.allowed}"  # What stands before an @ may be a password.
+        return f"must be {rule.allowed}"  # The text before an @ may be a password.
     if isinstance(value, int) and abs(value) >= 2**64:
         return f"must be {rule.allowed}, not a number so large"
     text = str(value).lower() if isinstance(value, bool) else repr(value)

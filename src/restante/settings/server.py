@@ -76,7 +76,7 @@ class LiveSettings(Section, frozen=True, kw_only=True):
     """How messages are pushed to those who are connected."""
 
     queue_messages: int = limits.LIVE_QUEUE_MESSAGES_DEFAULT
-    """How many messages may wait for one connection; what is newer is dropped, and read from history."""
+    """How many messages may wait for one connection; newer ones are dropped, and read from history."""
     queue_bytes: int = limits.MIB
     """How many bytes may wait for one connection; a single message may be larger."""
     connections_max: int = 16_000

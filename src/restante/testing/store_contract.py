@@ -130,7 +130,7 @@ class StoreContract:
         store.commit(_entries(*rows))
         store.commit(Changes(blobs=[(BlobKey(number % 5, number), [b"content"]) for number in range(20)]))
         if not isinstance(store, FetchesRows):
-            return  # It is near, and scans cost little.
+            return  # The store is near, and scans cost little.
         found = store.fetch(range(1, 4), spaces)
         wanted = {(partition, space): store.scan(partition, space) for partition in range(1, 4) for space in spaces}
         assert found.rows == wanted

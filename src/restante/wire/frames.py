@@ -105,7 +105,7 @@ _number_decoder = json_decoder(_Numbered)
 
 
 def number_of(frame: str | Body) -> int | None:
-    """The number of a frame that cannot be read as a whole, so that its refusal can be told from others."""
+    """The number of a frame that cannot be read as a whole, so that its refusal can name it."""
     try:
         if isinstance(frame, str):
             return _number_decoder.decode(frame).number

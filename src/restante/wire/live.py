@@ -30,7 +30,7 @@ LIVE_GAP = "Restante-Live-Gap"
 _encoder = msgspec.json.Encoder()
 
 
-# What the hub says
+# --- Frames of the hub
 
 
 class _Given(msgspec.Struct, frozen=True, gc=False):
@@ -177,7 +177,7 @@ def problem_frame(request: int | None, problem: Mapping[str, object]) -> bytes:
     return _encoder.encode({**problem, "type": "problem", **named})
 
 
-# What a client says
+# --- Frames of a client
 
 
 class LiveSend(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ class LiveTaker(Protocol):
     """The end of a live connection that follows the mailbox."""
 
     def pushed(self, counter: int, message: Message, size: int) -> bool:
-        """A message of so many bytes. False: there is no room for more, until the line is told to go on."""
+        """Take a message of so many bytes. False: there is no room for more, until the line may go on."""
         ...
 
     def heard(self, word: Word) -> None: ...

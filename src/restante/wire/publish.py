@@ -1,8 +1,8 @@
 """Sends of a client: messages as a body, with ids given before the first attempt, so that it may be repeated.
 
-A few messages become JSON, which is quickest for them, and are judged by the hub. What JSON cannot say, and what is
-many, goes through the model's own rules into columns and becomes an Arrow stream; so a fault is the same error
-wherever it is found.
+A few messages become JSON, which is quickest for them, and are judged by the hub. Many messages, and values that JSON cannot
+say, go through the model's own rules into columns and become an Arrow stream; so a fault is the same error wherever it is
+found.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _encode(sent: Few | Many | EncodedPublish, making: Making | None) -> Encoded
         case Few(messages):
             return encode_few(messages, making) or EncodedPublish(ARROW, _columns_stream(messages, making))
         case Many(content) if isinstance(content, Sequence) and has_broadcast(content):
-            # What goes to many is said once, however much it is: in columns it would be there for each.
+            # JSON says the data of a broadcast once; columns would repeat it for each recipient.
             return encode_few(content, making) or EncodedPublish(ARROW, _columns_stream(spread(content), making))
         case Many(content):
             return EncodedPublish(ARROW, _columns_stream(content, making))

@@ -1,4 +1,4 @@
-"""The log of a worker: each attempt that did not do its action, with the action's id; what was done, for debugging."""
+"""The log of a worker: each attempt that did not do its action, with the action's id; at level debug also the others."""
 
 from __future__ import annotations
 

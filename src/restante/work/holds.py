@@ -1,8 +1,9 @@
 """Things that are held: one of their actions is poison, its rule says `after_poison="hold"`, and nobody has decided yet.
 
-The hub's list of poison says which. A partition is read only when that is known of it, so a worker that takes a partition
-over holds what the one before held. What is held and not in the list goes on: an operator has decided about it, maybe
-before any look found it there. Poison that the hub does not have yet is in no list, and is not looked for.
+The hub's list of poison says which. A partition is read only after its poison has been looked up, so a worker that takes a
+partition over holds the same things as the worker before. A held thing whose poison is no longer in the list goes on: an
+operator has decided about it, maybe before any look found it there. Poison that the hub does not have yet is in no list, and
+is not looked for.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _result_of(handler: ActionHandler[Any, Any]) -> BodyType | None:
 
 
 def _schema_of(body: BodyType, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type; what it refers to lands among the components."""
+    """The schema of a type. Types that it refers to are put into `schemas`."""
     model = body.model
     if model is not None:
         own: dict[str, Any] = model.model_json_schema(ref_template=_REF.replace("{name}", "{model}"))

@@ -30,7 +30,7 @@ _log = logging.getLogger("restante.work")
 
 
 class ReadsFor(Protocol):
-    """Whose reading it is."""
+    """The member for which `WorkReader` reads."""
 
     @property
     def member_id(self) -> str | None: ...

@@ -1,7 +1,7 @@
 """A worker that runs: the core decides, and this carries it out, in one event loop beside the lease's thread.
 
-Whatever happens (a page, the end of an attempt, an answer to a report, a heartbeat) is told to the core, and one step
-follows for all that happened since the last: begin, report, read on, and set the timer for the next thing that is due.
+The runner passes each event (a page, the end of an attempt, an answer to a report, a heartbeat) to the core. One step follows
+for all events since the last step: begin, report, read on, and set the timer for the next thing that is due.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class WorkRunner:
         return self.lease.member_id is not None and not self.lease.is_silent()
 
     async def run(self) -> None:
-        """Work until it is told to stop, or cannot go on; then what is done is reported, and the worker leaves."""
+        """Work until `stop` is called, or the worker cannot go on; then report what is done, and leave the group."""
         await call_hooks(self.app.starting)
         self.lease.start()
         beside = [asyncio.create_task(work) for work in (self._reader.run(), self._holds.run())]
@@ -124,18 +124,18 @@ class WorkRunner:
             raise self._error
 
     def stop(self) -> None:
-        """Begin nothing more. What runs may end, is reported, and the worker leaves."""
+        """Begin nothing more. Running attempts may end, and are reported; then the worker leaves."""
         self._stopping = True
         self.core.stop()
         self._tell_news()
         self.wake()
 
     def fail(self, error: BaseException) -> None:
-        """The worker cannot go on; what it has done is still reported."""
+        """Stop because of an error. Finished attempts are still reported."""
         self._error = self._error or error
         self.stop()
 
-    # What happens
+    # --- Events
 
     def joined(self, status: GroupStatus, assigned: Sequence[Assigned]) -> None:
         if not self.has_joined:
@@ -180,7 +180,7 @@ class WorkRunner:
         self.wake()
 
     def _settle(self, odd: frozenset[tuple[int, int]]) -> None:
-        """An answer may be older than what happened since. What is odd twice is so: the worker joins again."""
+        """Join again if the hub has named the same unknown partition twice: a single such answer may just be out of date."""
         if odd & self._odd and not self._stopping:
             self.lost()
             self.lease.join_again()

@@ -152,7 +152,7 @@ def _source(text: str) -> _Source:
 
 
 def _parsed(text: str) -> str | ItemRange:
-    """A range if it looks like one; what is no item either, the hub says."""
+    """A range if it looks like one, else an item. The hub refuses a text that is no item either."""
     from restante.model.batches.batch_answers import ItemRange
 
     found = _RANGE.fullmatch(text)

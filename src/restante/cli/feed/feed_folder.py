@@ -3,7 +3,8 @@
 A file is named by its partition and the number of its first change. It gets its name when it is on the disk, and only
 then is its position safe, and recorded before the partition's next file is finished. So after a crash the same changes are
 written again under the same name, in place of the file that was not recorded any more, and nothing is there twice. Until
-then it is hidden, so that those who read the whole folder pass it over; what a crash left is removed at the next start.
+then it is hidden, so that readers of the whole folder pass it over. Hidden files that a crash left are removed at the next
+start.
 """
 
 from __future__ import annotations

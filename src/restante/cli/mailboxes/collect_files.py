@@ -26,7 +26,7 @@ class BundleFolder:
         folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, bundle_id: str) -> Path | None:
-        """The file of a bundle that an earlier run wrote; what has its final name is complete."""
+        """The file of a bundle that an earlier run wrote. A file that has its final name is complete."""
         found = sorted(path for path in self._folder.glob(f"{bundle_id}.*") if path.suffix != UNFINISHED)
         return found[0] if found else None
 

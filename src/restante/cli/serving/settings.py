@@ -107,7 +107,7 @@ def check(
 
 
 def _parted(problem: str, file: str) -> dict[str, str | None]:
-    """The place, the key and what is wrong; what is wrong with a file as a whole has no key."""
+    """The place, the key and what is wrong. A problem of a file as a whole has no key."""
     found = re.fullmatch(rf"({re.escape(file)}(?::\d+)?|environment \S+): (?:({_KEY}): )?(.*)", problem, re.DOTALL)
     place, key, detail = found.groups() if found else (None, None, problem)
     return {"place": place, "key": key, "problem": detail}

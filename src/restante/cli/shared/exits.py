@@ -1,6 +1,6 @@
 """How a command ends: its exit code, and Ctrl-C at the right moment.
 
-While something is waited for, Ctrl-C ends the wait; what is under way is finished first.
+While a command waits, Ctrl-C ends the wait at once. While it works, it finishes the piece of work first.
 """
 
 from __future__ import annotations

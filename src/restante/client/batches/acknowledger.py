@@ -20,7 +20,7 @@ from restante.model.batches.items import named
 
 _NUMBER = "(?:0|[1-9][0-9]{0,11})"
 _PLAIN = re.compile(rf"[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}:{_NUMBER}:{_NUMBER}")
-"""Nearly all ids; what looks otherwise is left to the rules."""
+"""The form of nearly all ids; the rules look at all others."""
 
 
 class Outbox(SendQueue[str | ItemRange]):

@@ -108,7 +108,7 @@ class Consignment(ConsignmentView):
         return self.receipt
 
     def discard(self) -> None:
-        """Drop all that was staged. Again, it does nothing; what is committed stays.
+        """Drop all staged messages. A repetition does nothing, and a consignment that is committed stays.
 
         ```python
         consignment.discard()

@@ -41,7 +41,7 @@ class SendWish:
     source: str | None = None
     """Where the messages come from: then each piece is a send of its own, for it may be repeated."""
     accept: Accept | None = None
-    """When the send is answered; what is merely accepted is not delivered at one moment."""
+    """When the send is answered. A send that is merely accepted is not delivered at one moment."""
 
     @property
     def in_parcels(self) -> bool:

@@ -1,9 +1,10 @@
 """The holdings of a member: partitions, pages read of them, how far each is done with. Without any input and output.
 
-A partition is held under a generation. Pages of it are read ahead, handed out one at a time, and done with in order; what
-is done with is due to be written as a checkpoint. A partition that is to be given up loses its pages that nobody has
+A partition is held under a generation. Pages of it are read ahead, handed out one at a time, and done with in order; then
+their position is due to be written as a checkpoint. A partition that is to be given up loses its pages that nobody has
 begun; when the page under way is done with, or at once if there is none, the last checkpoint is due, which releases it.
-A hub that was opened since may have decided otherwise, and say that the member has what it released: then it goes on with it.
+A hub that was opened since may have decided otherwise, and say that the member still has a partition that it released: then
+the member goes on with it.
 """
 
 from __future__ import annotations

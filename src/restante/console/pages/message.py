@@ -122,7 +122,7 @@ def _data(name: str, own: str, found: SeenMessage) -> Child:
 
 
 def pretty(content: bytes) -> str:
-    """JSON with a line for each value; what is too long or too deep to format stays as it came."""
+    """JSON with a line for each value. Content that is too long or too deep to format stays as it came."""
     if len(content) > 16 * CONSOLE_SHOWN_BYTES_MAX:
         return content[: CONSOLE_SHOWN_BYTES_MAX + 1].decode("utf-8", "replace")
     try:

@@ -1,7 +1,7 @@
 """Streams: the parts of pages that move, sent as server-sent events when they have changed.
 
-All who look at the same page and may see the same share one watch, which makes the page once every few seconds: a
-hundred open consoles ask the hub as much as one. The page is made by its own handler; what is sent is what it would show.
+All visitors who look at the same page and may see the same share one watch, which makes the page once every few seconds: a
+hundred open consoles ask the hub as much as one. The page is made by its own handler, so a stream sends what a reload shows.
 Where many look at different pages, all of them are made less often: together they take a small share of the time.
 """
 

@@ -67,7 +67,7 @@ class RecordOutcomes:
 
     @contextmanager
     def waiting(self, places: Sequence[RecordPlace], ring: Callable[[], None]) -> Iterator[RecordWait]:
-        """While inside, the wait hears of these records; what is known already it has at once."""
+        """While inside, the wait hears of these records. It has known outcomes at once."""
         wait = RecordWait(ring)
         with self._lock:
             for place in places:

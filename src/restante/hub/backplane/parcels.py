@@ -84,7 +84,7 @@ def column_parcels(cut: RecordCut, columns: MessageColumns) -> Iterator[RecordPa
     partition = partitions_of(columns.recipient.values, cut.partition_count)[columns.recipient.codes]
     sizes = _row_bytes(columns)
     order = np.argsort(partition.astype(np.uint16), kind="stable")
-    # All of them are put in order at once; what a record has then lies together, and is not copied again.
+    # All messages are put in order at once. Then the messages of a record lie together, and are not copied again.
     ordered, at = columns.take(order), 0
     begins = np.flatnonzero(np.diff(partition[order], prepend=-1))
     for own in np.split(order, begins[1:]):

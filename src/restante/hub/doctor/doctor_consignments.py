@@ -29,14 +29,14 @@ _ID_BYTES = 16
 
 
 def staged_runs(store: StoreReader, partitions: range) -> frozenset[StagedRun]:
-    """All runs that parcels, their parts in shards, and rounds name; what cannot be read is found out in its partition."""
+    """All runs that parcels, their parts in shards, and rounds name. Rows that cannot be read are reported in their partition."""
     named: list[StagedRun] = []
     for partition in partitions:
         for space, runs_of in _NAMING.items():
             for _, value in store.scan(partition, space):
                 try:
                     named += runs_of(partition, value)
-                except Exception:  # noqa: BLE001  # whatever the bytes are: `examine_consignments` tells it
+                except Exception:  # noqa: BLE001  # whatever the bytes are, `examine_consignments` reports them
                     continue
     return frozenset(named)
 

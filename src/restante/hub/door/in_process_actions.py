@@ -1,4 +1,4 @@
-"""Actions of a hub in this process, for asynchronous programs: accepted from the event loop; who waits takes no thread."""
+"""Actions of a hub in this process, for asynchronous programs: accepted from the event loop. A wait takes no thread."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
 
 
 async def _look(link: Threads, call: ReadNext) -> NextAnswer:
-    """A few that memory has are found here; what has to be read is read in a thread."""
+    """A few changes that memory has are found here, in the event loop; others are read in a thread."""
     found = look_few(link.hub.core, call) if call.few else None
     return await link.thread(look_next, link.hub.core, call) if found is None else found
 

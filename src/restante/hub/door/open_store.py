@@ -55,7 +55,7 @@ def take_partitions(
 
 
 def load_partitions(store: Store, rows: StoreReader, taken: TakenPartitions) -> list[Partition]:
-    """The partitions that were taken; what a crash left lying about is dropped. `rows` reads what is stored."""
+    """Load the partitions that were taken, and drop rows and blobs that a crash left. `rows` reads what is stored."""
     load = partial(_load, store, rows, Fronts(rows))
     if taken.unused:
         loaded = list(map(load, taken.owned))

@@ -23,7 +23,7 @@ def check_origins(caller: Grant, origins: Texts) -> None:
 
 
 def foreign(caller: Grant, origin: str) -> Forbidden:
-    """The refusal of one origin, which is told back only as far as it is short and printable."""
+    """The refusal of one origin. The message shows the origin cut to a short length, and only its printable characters."""
     cut = origin[:ORIGIN_CHARACTERS_MAX]
     shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut)
     return Forbidden(f"The token {caller.name} may not publish for the origin {shown!r}.", origin=shown)

@@ -116,7 +116,7 @@ def _poisoned(outcome: WorkOutcome, code: str, detail: str) -> WorkOutcome:
 def ending_of(row: ActionRow, outcome: WorkOutcome, *, group: str, now: int) -> Ending | None:
     """How a reported action ends; None: it has its outcome already, and that stays.
 
-    What was done happened, even if the action expired or was taken back meanwhile.
+    An action that was done counts as done, even if it expired or was taken back meanwhile.
     """
     if row.is_final and not (outcome.state is OutcomeState.DONE and _was_taken_back(row)):
         return None

@@ -1,4 +1,4 @@
-"""An action that somebody asks for: checked, and as the message that it becomes."""
+"""`WantedAction`, an action as a caller asks for it: its checks, and the message that it becomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS_MAX = 100 * 366 * 86_400.0
 
 
 class WantedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that somebody wants done: the name, the thing that it concerns, and the body as JSON."""
+    """An action as a caller asks for it: the name, the thing that it concerns, and the body as JSON."""
 
     action: str
     concerns: str

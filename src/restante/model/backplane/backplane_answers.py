@@ -62,7 +62,7 @@ class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """The outcome of a record, as it is told to another process; nothing, if that is not known yet."""
+    """The outcome of a record, as it travels to another process. Both fields are None while the outcome is unknown."""
 
     receipt: Receipt | None = None
     problem: dict[str, Any] | None = None

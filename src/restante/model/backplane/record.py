@@ -148,7 +148,7 @@ def _columns(body: memoryview) -> MessageColumns:
 
 
 def _own_texts(array: Column) -> Texts:
-    """The texts as a door wrote them: values that are all used, and each once. So they need not be told apart again."""
+    """The texts as a door wrote them. Every value is used, and none is there twice, so they need no new encoding."""
     if array.type != _TEXT:
         raise _no_record(f"a text is {array.type}")
     codes, values = numbers_of(array.indices), array.dictionary

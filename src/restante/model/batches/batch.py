@@ -109,7 +109,7 @@ def idle_since(row: BatchRow, total: Counts) -> int:
 
 
 def is_reapable(row: BatchRow, total: Counts, *, now: int, open_for: int, sealed_for: int) -> bool:
-    """Whether nobody has used it for long. Who is bound to messages that wait, or are set aside, stays."""
+    """Whether nobody has used the batch for long. A batch bound to messages that wait, or are set aside, stays."""
     patience = sealed_for if row.sealed_at else open_for
     return total.bound_pending == 0 and idle_since(row, total) + patience <= now
 

@@ -24,7 +24,7 @@ class BatchState(Enum):
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Whom to tell of the completion. Without a secret (`whsec_…`, base64 of 24 to 64 bytes) the hub makes one."""
+    """A webhook to call at the completion. Without a secret (`whsec_…`, base64 of 24 to 64 bytes) the hub makes one."""
 
     url: str
     secret: str | None = None
@@ -35,7 +35,7 @@ class BatchOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     key: str | None
     state: BatchState
     webhook_secret: str | None = None
-    """The secret that the hub made, if it was asked for a webhook and given none. It is told only here."""
+    """The secret that the hub made, if it was asked for a webhook and given none. No other answer has it."""
 
 
 class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """How telling somebody of the completion goes. `to`: webhook, or notify."""
+    """The attempts to deliver the notice of a completion. `to`: webhook, or notify."""
 
     to: str
     attempts: int

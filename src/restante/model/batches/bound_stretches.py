@@ -1,7 +1,7 @@
 """Which messages belong to which batch, as stretches of sequence numbers.
 
-What a publish stores newly has contiguous numbers in each partition, so its messages are bound to a batch by one small
-row a partition, whatever their number. A stretch says: all *messages* with numbers in it belong to the batch; numbers
+The messages that a publish stores have contiguous numbers in each partition, so one small row a partition binds them to a
+batch, whatever their number. A stretch says: all *messages* with numbers in it belong to the batch; numbers
 of change records in between do no harm. Stretches of items are disjoint. Stretches of duplicates name stored messages
 of which a duplicate was published under the batch while they still waited: those of one batch are disjoint, those of
 several may overlap.

@@ -1,4 +1,4 @@
-"""A notice to somebody outside: what is stored of it, and what follows from an attempt to deliver it."""
+"""A notice of a completion: the row that is stored of it, and what follows from an attempt to deliver it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def after_attempt(state: NoticeState, outcome: NoticeOutcome, *, now: int, fract
 
 
 def receiver_of(way: str, state: NoticeState) -> str:
-    """The receiver that is told one notice at a time: a server elsewhere, or this hub."""
+    """The receiver, which gets one notice at a time: a server elsewhere, or this hub."""
     if way != WEBHOOK:
         return way
     parts = urlsplit(state.target)

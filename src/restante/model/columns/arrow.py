@@ -47,7 +47,7 @@ def bytes_of(array: Column) -> NDArray[np.uint8]:
 
 
 def words_of(array: Column) -> NDArray[np.uint64]:
-    """The rows of an array of fixed binary of 16 bytes, as two words each; what null rows hold is arbitrary."""
+    """The rows of an array of fixed binary of 16 bytes, as two words each. The words of null rows are arbitrary."""
     content = np.frombuffer(_content(array.buffers()[1]), np.uint64, 2 * len(array), 16 * array.offset)
     return content.reshape(-1, 2)
 

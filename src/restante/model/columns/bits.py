@@ -1,7 +1,7 @@
 """A bit for each item of a batch, set when it is acknowledged.
 
-Positions go up to 10¹⁰, so bits lie in segments that are brought in when somebody asks for them. A segment of which no
-bit is set, or every bit, takes no memory, and one of a small batch little. In the store a segment is cut into chunks, the size of which suits a page.
+Positions go up to 10¹⁰, so bits lie in segments that are read only when they are needed. A segment of which no bit is set, or
+every bit, takes no memory, and one of a small batch little. In the store a segment is cut into chunks whose size suits a page.
 """
 
 from __future__ import annotations

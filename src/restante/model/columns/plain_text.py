@@ -1,7 +1,7 @@
 """Texts of senders, harmless for a terminal: control characters are shown as `\\x1b` and take no effect.
 
 A name may hold them, and a reader must not have its terminal retitled, its lines overwritten or their order
-turned round. What JSON does not escape by itself is escaped as it would be there, so JSON stays what it is.
+turned round. In JSON, the characters that encoders leave alone become `\\u` escapes, so it stays the same JSON.
 """
 
 from __future__ import annotations

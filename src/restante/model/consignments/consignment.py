@@ -1,7 +1,7 @@
 """Consignments as they are stored: a row for each, one for its key, and one for each staged parcel.
 
-A consignment is open until it is committed or discarded. What its writers stage lies in runs that nobody sees, named
-by the rows of their parcels. A parcel is known by writer, attempt and number, so that staging it again changes nothing.
+A consignment is open until it is committed or discarded. Staged messages lie in runs that nobody sees, named by the rows of
+their parcels. A parcel is known by writer, attempt and number, so that staging it again changes nothing.
 """
 
 from __future__ import annotations

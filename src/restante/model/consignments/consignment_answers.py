@@ -22,7 +22,7 @@ class ConsignmentState(Enum):
 
 
 class BatchWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The batch that a consignment opens: whom to tell when everything in it was collected."""
+    """The batch that a consignment opens, with the webhook and the recipient that get its completion."""
 
     webhook: Webhook | None = None
     notify: str | None = None
@@ -35,7 +35,7 @@ class ConsignmentOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     batch: UuidText | None = None
     """The id of the batch that its messages will be items of."""
     webhook_secret: str | None = None
-    """The secret that the hub made, if it was asked for a webhook and given none. It is told only here."""
+    """The secret that the hub made, if it was asked for a webhook and given none. No other answer has it."""
     created: bool = True
     """Whether the consignment is new. On the wire the status of the answer says so."""
 

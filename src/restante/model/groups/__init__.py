@@ -1,1 +1,1 @@
-"""Groups: readers that share the feed under one name. Who has which partition, how far it has come, and what fences it."""
+"""Groups: readers that share the feed under one name. Their members, the partitions of each, positions and generations."""

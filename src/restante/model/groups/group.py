@@ -1,4 +1,4 @@
-"""A group: a name, a filter, its actions; and what becomes of it when somebody defines it once more."""
+"""A group: a name, a filter and its actions, and the changes when it is defined once more."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as somebody defines it."""
+    """A group as a caller defines it."""
 
     name: str
     filter: GroupFilter = GroupFilter()
@@ -93,7 +93,7 @@ def checked_wish(
 def defined(
     before: GroupRow | None, wish: GroupWish, *, taken: Mapping[str, str], now: int, change: bool = False
 ) -> GroupRow:
-    """The row of a group after somebody defined it. `taken` says which group has which action.
+    """The row of a group after a caller has defined it. `taken` says which group has which action.
 
     `GroupConflict` if it has another filter and that is not to be changed; `ActionTaken` if another group has an action.
     """

@@ -57,7 +57,7 @@ def ended(row: PositionRow) -> PositionRow:
 
 
 def reset(row: PositionRow, position: int, now: int) -> PositionRow:
-    """An operator decided where to go on. Who has the partition keeps it under a new generation."""
+    """The row after an operator has set the position. The member that has the partition keeps it, under a new generation."""
     return msgspec.structs.replace(row, generation=_next_generation(row, now), position=position, checkpoint_at=now)
 
 
@@ -74,7 +74,7 @@ def checkpointed(row: PositionRow, position: int, generation: int, *, end: int, 
 
 
 def check_generation(row: PositionRow, generation: int) -> None:
-    """`GenerationStale` unless somebody has the partition under this generation."""
+    """Raise `GenerationStale` unless a member has the partition under this generation."""
     if row.holder == NOBODY or generation != row.generation:
         raise GenerationStale(
             f"Generation {generation} has the partition no more; {row.generation} is in force. Nothing was changed. Ask "

@@ -1,9 +1,9 @@
 """The membership of a group: who is in it, who has which partition, who should have it, and when leases end.
 
-`holders` says who has a partition, `targets` who should. A free partition is given to its target at once. One that
-somebody has goes on when it is released: until then the holder keeps it, and nobody else has it. Every giving raises the
-partition's generation, also one to the member that had it before. Who has a partition is stored; who should have it
-follows from that, so a hub that was opened again decides the same.
+`holders` says which member has a partition, `targets` which should. A free partition is given to its target at once. A
+partition with a holder goes to its target when it is released: until then the holder keeps it, and nobody else has it. Every
+giving raises the partition's generation, also one to the member that had it before. The holders are stored, and the targets
+follow from them, so a hub that was opened again decides the same.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Moved(NamedTuple):
 
 
 def membership_of(members: Sequence[GroupMember], holders: Sequence[bytes]) -> Membership:
-    """The state that follows from what is stored. Whom the members do not name has nothing."""
+    """The state that follows from the stored rows. A holder that is not among the members loses its partitions."""
     known = [member.member_id for member in members]
     held = tuple(holder if holder in known else NOBODY for holder in holders)
     return Membership(tuple(members), held, fair_shares(held, known))
@@ -94,7 +94,7 @@ def without(before: Membership, gone: Collection[bytes], loose: Collection[int] 
 
 
 def settled(before: Membership, loose: Collection[int] = ()) -> Moved:
-    """The membership after free partitions were given, as far as there is somebody to give them to."""
+    """The membership after free partitions were given, as far as there are members to give them to."""
     return without(before, (), loose)
 
 

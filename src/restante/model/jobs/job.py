@@ -93,7 +93,7 @@ def run_key(job: bytes, run: int) -> bytes:
     return job + number_key(run)
 
 
-# What strangers say
+# --- Checks of what callers send
 
 
 def check_job(name: object) -> str:

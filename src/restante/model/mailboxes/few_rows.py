@@ -1,4 +1,4 @@
-"""A few stored messages as letters: what JSON is written of without a column, and a table when somebody asks for one."""
+"""A few stored messages as letters: JSON is written of them without columns, and a table is made only when it is asked for."""
 
 from __future__ import annotations
 

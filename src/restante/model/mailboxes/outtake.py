@@ -211,8 +211,8 @@ def _value(data: bytes | None, read: Callable[[bytes], object] | None) -> object
     try:
         return read(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # It is JSON, for it was checked when it came, but Python cannot say it: a number beyond all floats, or a
-        # nesting that is too deep for here; or it is text in another encoding. One such message must not stand in the way of the others.
+        # The data is sound, because it was checked when it came, but Python cannot decode it: a number beyond all floats, a
+        # nesting that is too deep here, or text in another encoding. One such message must not stand in the way of the others.
         return data
 
 

@@ -1,10 +1,10 @@
-"""The digests of a parcel: 128 bits of all that its sender said, by which a repetition is told from other messages.
+"""The digests of a parcel: 128 bits of all that its sender said, which distinguish a repetition from other messages.
 
 They are taken of the messages as the rules have made them, so they are the same for JSON and for Arrow, for the short
 way and for the long one. Texts enter by their keyed hashes, everything else as it is: one column after another, then the
 bytes of properties and of data, whose lengths are among the columns. That is the content; a second digest is of it and
-of the ids, without those that the hub made. A repetition has the same ids, unless its sender says that the messages were
-made anew.
+of the ids, without those that the hub made. A repetition has the same ids, unless its sender says that it has made the
+messages again, after a crash say.
 """
 
 from __future__ import annotations

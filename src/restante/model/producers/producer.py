@@ -32,7 +32,7 @@ class ProducerNumbers(
     owner_level: int
     published_sequence: int
     made_anew: bool = False
-    """If it is a repetition, its messages were made anew, after a crash say: they are known by what they say alone."""
+    """Whether the sender made the messages again, after a crash say, so that a repetition has other ids: compare content only."""
 
 
 class AcceptedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -183,7 +183,7 @@ def row_after(
 
 
 def row_fenced(row: ProducerRow) -> ProducerRow:
-    """The row to be stored when somebody of a lower level was fenced off."""
+    """The row to be stored when a producer of a lower level was fenced off."""
     return msgspec.structs.replace(row, fenced=row.fenced + 1)
 
 

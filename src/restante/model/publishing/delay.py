@@ -61,7 +61,7 @@ class DueKey(NamedTuple):
     key: bytes
     """The key of the message's own row."""
     is_action: bool = False
-    """Whether the delayed message is an action: that is no mail, so nobody is told that mail is to come. The row's value says so."""
+    """Whether the delayed message is an action, as the row's value says: an action is no mail, so mailboxes do not announce it."""
 
     @classmethod
     def of(cls, key: bytes, value: bytes = b"") -> DueKey:

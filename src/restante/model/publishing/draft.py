@@ -20,8 +20,8 @@ NOT_GIVEN = np.iinfo(np.int64).min
 class DraftColumns:
     """The columns that Python messages and Arrow columns both become, so that one set of rules serves them.
 
-    A column is None when no message says anything there. What a draft cannot hold (a number where a text should be)
-    is a fault already, and null here.
+    A column is None when no message says anything there. A value that a draft cannot hold (a number where a text should be) is
+    a fault already, and null here.
     """
 
     n: int

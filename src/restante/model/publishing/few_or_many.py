@@ -37,7 +37,7 @@ class EncodedPublish(NamedTuple):
 
 
 class UndecodedBody(NamedTuple):
-    """Many messages as an Arrow stream that somebody sent, and the function that makes a table of it."""
+    """Many messages as the Arrow stream of a caller, and the function that makes a table of it."""
 
     body: Buffer
     decode: Callable[[], object]
@@ -49,7 +49,7 @@ def are_few(count: int) -> bool:
 
 
 def few_or_many(sent: object) -> Few | Many:
-    """How much somebody sends: a message, a sequence of messages, or anything with Arrow columns.
+    """Decide whether a caller sends few messages or many: a message, a sequence of them, or anything with Arrow columns.
 
     A broadcast is many: a list with one in it says how many messages it is only when it is spread.
     """

@@ -356,7 +356,7 @@ def _microseconds(times: NDArray[np.int64], unit: str) -> NDArray[np.int64]:
         return times // 1_000
     if unit == "us":
         return np.minimum(times, NEVER - 1)
-    # What would overflow is cut to something that is still far outside of what is allowed.
+    # A time that would overflow is cut to one that is still far outside of the allowed range.
     factor = _MICROSECONDS[unit]
     limit = (NEVER - 1) // factor
     return np.clip(times, -limit, limit) * factor

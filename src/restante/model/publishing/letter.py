@@ -65,7 +65,7 @@ def letter_of(
         and type(message.bundleable) is bool
     ):
         return None
-    # What is left out, and JSON as it came over the network, is known by sight: most messages are such.
+    # Fields that are left out, and the media type of JSON, are recognised by `is`, without a look at the text: most are such.
     document_type = kind if message.document_type is None else message.document_type
     media_type = message.media_type if message.media_type is media_types.JSON else _media_type(message)
     own_id = b"" if message.id is None else _id(message.id)

@@ -81,7 +81,7 @@ class Erased:
         first, second = asked[:, 0], asked[:, 1]
         found = np.zeros(len(asked), np.bool_)
         rows = np.flatnonzero(self.may_contain(first))
-        # Those that share a fingerprint lie side by side; hardly ever more than one.
+        # Digests with the same fingerprint lie side by side; there is hardly ever more than one.
         place = np.searchsorted(self._first, first[rows])
         while len(rows):
             found[rows] |= self._second[place] == second[rows]

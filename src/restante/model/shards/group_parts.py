@@ -19,7 +19,7 @@ class GroupCopy(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionMove(msgspec.Struct, frozen=True, array_like=True):
-    """A partition is somebody's from now on, or nobody's, unless its generation has changed."""
+    """Gives a partition to a member, or to nobody, unless its generation has changed."""
 
     partition: int
     generation: int
@@ -27,7 +27,7 @@ class PartitionMove(msgspec.Struct, frozen=True, array_like=True):
     member_id: bytes = NOBODY
     member: str = ""
     lost: str = ""
-    """The name of the member that had it, if its lease has ended or somebody took its place."""
+    """The name of the member that had it, if its lease has ended or another member took its place."""
     running: tuple[int, ...] = ()
     """The actions that the member said last that it works on there, by numbers."""
     said_seconds_ago: float = 0.0

@@ -110,7 +110,7 @@ class RoundInDoubt(msgspec.Struct, frozen=True, kw_only=True):
     round: WholeNumber
     state: DoubtState
     shard: WholeNumber
-    """Whose view it is."""
+    """The shard that reports the doubt."""
     partitions: tuple[int, ...]
     """The partitions that home waits for; or, of a shard that is prepared, those of its own that hold messages."""
     home: WholeNumber

@@ -60,7 +60,7 @@ def shares(free: Sequence[int], owners: Mapping[int, str], nodes: Collection[str
 def next_move(
     giver: str, owners: Mapping[int, str], nodes: Collection[str], weights: Mapping[int, float]
 ) -> tuple[int, str] | None:
-    """The shard that a node gives away next, and to whom; None if all is well. `nodes`: those that may have shards.
+    """The shard that a node gives away next, and the node that gets it; None if all is well. `nodes` may have shards.
 
     A giver that is not among them gives all away. Shards without a weight weigh as much as all do on average.
     """

@@ -108,7 +108,7 @@ def next_round(before: RoundRow | None, partitions: Sequence[int]) -> RoundRow:
 
 
 def phase_for(row: RoundRow | None, number: int, partitions: Sequence[int]) -> RoundPhase:
-    """The phase that a shard is told when it asks what became of a round."""
+    """The phase that home answers when a shard asks what became of a round."""
     if row is None or row.number > number or row.phase is RoundPhase.ENDED:
         return RoundPhase.ENDED
     if row.phase is RoundPhase.DECIDED and not set(row.missing) & set(partitions):

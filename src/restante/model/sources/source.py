@@ -6,7 +6,7 @@ what lies beyond the last position of each partition, and skips the rest. The ne
 source may be read again from any earlier place, in other batches, by another process: nothing is stored twice.
 
 That holds if a reader sends the batches of a source in order, and begins again no later than at the first record whose
-messages it does not know to be stored. What a later batch has overtaken is skipped.
+messages it does not know to be stored. A batch that arrives after a later one is skipped.
 """
 
 from __future__ import annotations

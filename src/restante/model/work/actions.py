@@ -31,7 +31,7 @@ class WorkAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accepted_at: float = 0.0
     expires_at: float | None = None
     owner: NameOwner | None = None
-    """Whose name it is, as the hub knew when it gave the page: what a worker was told when it joined may be old."""
+    """The owner of the action's name when the hub gave the page. The names that a worker got when it joined may be out of date."""
     attempts: int = 0
     """Attempts by members before this one, as far as the hub knows."""
     deaths: int = 0

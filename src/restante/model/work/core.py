@@ -193,7 +193,7 @@ class WorkCore:
         work.enter(action)
 
     def _owner(self, action: WorkAction) -> NameOwner:
-        """Whose an action is: what the hub says of it, else what the worker was told of names."""
+        """The owner of an action: by the app's own rules, else as the page says, else by the names from joining."""
         if action.name in self._rules:
             return "group"
         if action.owner is not None:
@@ -205,7 +205,7 @@ class WorkCore:
     # Beginning
 
     def begin(self, now: float) -> list[WorkAttempt]:
-        """The attempts to be made now. What needs none gets its outcome."""
+        """The attempts to be made now. Actions that need no attempt get their outcome."""
         begun: list[WorkAttempt] = []
         works = [work for work in self._partitions.values() if not work.giving_up]
         if not works or self.suspended:
@@ -318,8 +318,8 @@ class WorkCore:
     def abandoned(self, attempt_id: int) -> None:
         """An attempt that cannot be ended, in a thread that hangs: its action stays without an outcome.
 
-        The worker is to stop. What is under way beside it may end, and is reported. The partition is not released: its
-        lease ends with the worker, which counts as a death of what hung.
+        The worker is to stop. Other attempts that are under way may end, and are reported. The partition is not released: its
+        lease ends with the worker, which counts as a death of the action that hung.
         """
         running = self._running.pop(attempt_id, None)
         if running is not None and not running.work.lost:

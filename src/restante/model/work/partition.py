@@ -77,7 +77,7 @@ class PartitionWork:
             self.make_ready(thing)
 
     def read_upto(self, number: int) -> None:
-        """A page was read. What is on the first one lay there when the worker got the partition."""
+        """A page was read. The actions on the first page were there when the worker got the partition."""
         if self._doubtful_upto is None:
             self._doubtful_upto = number
         self.read = max(self.read, number)

@@ -40,7 +40,7 @@ class Pass:
         self._group = exchange.place.get("group")
 
     def check(self) -> None:
-        """Raise what keeps its holder out now; what the holder may do is what its token says now."""
+        """Look at the token again: take its present grant, or raise what keeps the holder out now."""
         self.grant = self._gate.admit(self._authorization, self._roles, self._recipient, self._group)
 
     def look_again(self) -> None:

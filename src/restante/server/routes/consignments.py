@@ -53,7 +53,8 @@ _commit_decoder = json_decoder(COMMIT_BODY.shape)
 async def open_consignment(desk: Desk, exchange: Exchange) -> None:
     call = OPEN_BODY.call(exchange, await read_request(desk, exchange, OPEN_BODY.shape))
     opened = await desk.call(call, exchange.grant)
-    # The status says whether it is new; what is as usual is not written. The answer may tell a secret.
+    # The status says whether the consignment is new, so `created` has its default, which is not written. The answer may contain a
+    # secret.
     shown = msgspec.structs.replace(opened, created=True)
     await exchange.json(201 if opened.created else 200, shown, headers=_NO_STORE)
 

@@ -23,7 +23,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     moved_last: int | None = None
     """The numbers between which the messages lay that were moved."""
     oldest: datetime | None = None
-    """When the first change happened; what was stored before is none."""
+    """When the first change happened. Messages of a snapshot are no changes."""
     newest: datetime | None = None
     mismatches: int = 0
 

@@ -1,4 +1,4 @@
-"""Failures of a job, in a line. Spark wraps the error of a task in pages; what was raised there is found again."""
+"""Failures of a job, in a line. Spark wraps the error of a task in pages of text, in which this module finds it again."""
 
 from __future__ import annotations
 

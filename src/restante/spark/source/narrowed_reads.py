@@ -35,7 +35,7 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     only_first: bool = False
     """One row of each part is enough."""
     made_by: str | None = None
-    """A function, as `module:name`, that is given the rows of each part; what it makes of them comes in their place."""
+    """A function, as `module:name`, that gets the rows of each part, and returns those that come in their place."""
     told: str = ""
     """A text that is passed to that function."""
 

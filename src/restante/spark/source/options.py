@@ -195,7 +195,7 @@ class _Given:
         return name.lower() in self._values
 
     def get(self, name: str, read: Callable[[str], T], default: T) -> T:
-        """The value that `read` makes of it; what it cannot read is refused with its words."""
+        """The value that `read` makes of an option. The refusal of another text has the words of `read`."""
         text = self._values.get(name.lower())
         if text is None:
             return default

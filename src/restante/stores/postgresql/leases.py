@@ -98,7 +98,7 @@ def take_shard(session: Session, shard: int, owner: str) -> OwnedShard | None:
         held = session.execute(_HOLDER, (shard, owner)).fetchone()
         if held is None:
             return None
-        if held[1]:  # It was not given up properly, and a transaction may still hold it.
+        if held[1]:  # The former owner did not give the shard up, and a transaction of its session may still hold it.
             end_session(session, held[1], held[0])
         try:
             return _take(session, shard, owner)

@@ -1,9 +1,9 @@
 """Messages out of an Arrow IPC stream that a stranger wrote.
 
 Uncompressed columns stay where they lie in the body. Compressed ones say how large they become, and Arrow believes
-them; a dictionary that grows is copied each time. So the stream is first walked message by message, and what it will take
-is added up before anything is unpacked. What the columns hold is checked where they are taken in; here each batch is only
-checked so far that asking for its size is safe.
+them; a dictionary that grows is copied each time. So the stream is first walked message by message, and the memory that it
+will take is added up before anything is unpacked. The values of the columns are checked by `model.publishing`; here each batch
+is only checked so far that asking for its size is safe.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = ["SentMessage", "decode_json", "message_of", "messages_of_json", "sent
 
 
 class SentMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A message as JSON says it. What is left out is unset, for null says something else."""
+    """A message as JSON says it. A field that is left out is unset, because null means something else."""
 
     recipient: str | UnsetType = UNSET
     recipients: list[str] | UnsetType = UNSET

@@ -34,7 +34,7 @@ class Shaped:
 
     @property
     def message(self) -> Message:
-        """The message; what was wrong has harmless values."""
+        """The message, with harmless values for fields that were wrong."""
         fields = dict(self.fields)
         if self._default_media_type is not None:
             fields.setdefault("media_type", self._default_media_type)

@@ -2,7 +2,7 @@
 
 For each field there is a function that gives the text of some rows, like `,"kind":"letter"`: one text if all rows say
 the same, else a column. The texts of a row, one after another, are the message. The functions look at the distinct
-values of a column once; what needs escaping is escaped there.
+values of a column once, and escape them there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pages of the feed as JSON, piece by piece: changes, and the messages of a snapshot.
 
-Tables follow `FEED_SCHEMA` and `MESSAGE_SCHEMA`, or have some of their columns. What a row has not is not written, but a
-message of a snapshot has properties even if there are none, as everywhere. The sequence number stands first, for every
-row has one.
+Tables follow `FEED_SCHEMA` and `MESSAGE_SCHEMA`, or have some of their columns. Nulls are left out, but a message of a
+snapshot has properties even if there are none, as everywhere. The sequence number stands first, because every row has one.
 """
 
 from __future__ import annotations

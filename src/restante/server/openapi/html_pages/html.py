@@ -14,7 +14,7 @@ _code = re.compile(r"`([^`]+)`")
 
 
 def inline(text: str) -> str:
-    """A line of text; what stands between backticks is code."""
+    """A line of text. Words between backticks are code."""
     return _code.sub(r"<code>\1</code>", escape(text, quote=False))
 
 
