@@ -54,7 +54,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     path: Annotated[
         str, msgspec.Meta(description="Where the captured files lie. By default capture beside the tables.")
     ] = ""
-    all: Annotated[bool, msgspec.Meta(description="Bring back what was collected, expired or withdrawn, too.")] = False
+    all: Annotated[
+        bool, msgspec.Meta(description="Bring back messages that were collected, expired or withdrawn, too.")
+    ] = False
     recipients: Annotated[tuple[str, ...], msgspec.Meta(description="Only messages of these. By default of all.")] = ()
     published_after: Annotated[
         _Time | None, msgspec.Meta(description="Only messages that were published at this time or later.")

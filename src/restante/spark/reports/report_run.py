@@ -36,7 +36,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     as_of: Annotated[
         datetime | None,
-        msgspec.Meta(description="The moment of the report. What happened later is left out. Now, if left out."),
+        msgspec.Meta(description="The moment of the report. Later events are left out. Now, if left out."),
     ] = None
     since: Annotated[datetime | None, msgspec.Meta(description="Only messages that were published then or later.")] = (
         None
@@ -50,7 +50,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.Meta(
             ge=0,
             le=TABLE_VERSIONS_HOURS_MAX,
-            description="How long older versions of the report's table can still be read. What was deleted is gone from "
+            description="How long older versions of the report's table can still be read. Deleted data is gone from "
             "the disk with a run a day after that. With 0, at once.",
         ),
     ] = TABLE_VERSIONS_HOURS_DEFAULT
