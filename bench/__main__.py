@@ -72,7 +72,7 @@ def _bench(report: Report, folder: Path, options: argparse.Namespace, chosen: Se
 
 
 def _watch_threads() -> list[str]:
-    """A background thread that fails makes no noise, but the hub is not whole any more: it is told at the end."""
+    """Collect the failures of background threads, for the end of the run: a hub that has lost a thread is not whole any more."""
     failures: list[str] = []
 
     def note(failed: threading.ExceptHookArgs) -> None:
@@ -85,7 +85,7 @@ def _watch_threads() -> list[str]:
 
 def _run(report: Report, chosen: Sequence[str], bench: Bench, path: Path) -> None:
     """Run the workloads, and write down what is done after each: an interrupted run has its results up to there."""
-    from bench import plots  # It takes half a second to import, and draws at the end.
+    from bench import plots  # imported here, before any timing, because it takes half a second
 
     with bench.display.running():
         for name in chosen:

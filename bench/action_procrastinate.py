@@ -17,7 +17,7 @@ async def nothing(number: int) -> int:
 
 
 def prepare(count: int) -> None:
-    """Its tables, and so many tasks that wait."""
+    """Make procrastinate's tables, and so many tasks that wait."""
     asyncio.run(_prepare(count))
 
 

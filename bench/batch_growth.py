@@ -1,7 +1,7 @@
 """A batch as it is acknowledged, in process: how fast, what it stores, and how much memory it takes.
 
 Each tenth is done by a process of its own, so that memory is that of this tenth alone. At its end the hub is closed, to
-see what lies in its folder. What was written ahead is folded before, inside the timing.
+see what lies in its folder. The hub folds the bits that it has written ahead before that, inside the timing.
 """
 
 from __future__ import annotations

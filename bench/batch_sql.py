@@ -1,8 +1,8 @@
 """Counting down in PostgreSQL: what the ways to do it share.
 
-A call is a transaction of its own, and the question whether anything is left comes after its commit: asked before, two
-last calls would each see what the other has not committed yet, and nobody would be told. All of it goes in one round
-trip, by the driver's pipeline.
+A call is a transaction of its own, and the question whether anything is left comes after its commit. Asked before it, two
+last calls would each see the items that the other has not committed yet, and neither would learn of the completion. All
+statements of a call go in one round trip, by the driver's pipeline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLAIM = "INSERT INTO completed_batch VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
 class SqlWorker(Worker[Parameters]):
-    """The usual client. What differs is the statements of a call: the last of them is the one that changes something."""
+    """The usual client. Subclasses state the statements of a call; the last of them is the one that changes something."""
 
     table: ClassVar[str]
     acknowledge: ClassVar[Sequence[str]]

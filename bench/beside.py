@@ -27,7 +27,7 @@ Parcels = Sequence[pa.Table]
 
 
 class Side:
-    """A hub with some mail, which is published to while somebody reads or nobody does."""
+    """A hub with some mail. Messages are published to it while a reader reads, or without one."""
 
     name: str
 

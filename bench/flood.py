@@ -22,7 +22,7 @@ DRIP_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """How it went. A mark is (messages published, seconds since the start)."""
+    """The measurement of a flood. A mark is (messages published, seconds since the start)."""
 
     messages: int
     seconds: float

@@ -1,6 +1,6 @@
 """Readers that share the feed over the wire, each in a process of its own: plain ones, and members of a group.
 
-Each says of every page how many changes it has, so that whoever measures knows when all has been read.
+Each reports for every page how many changes it has, so that the measuring process knows when all has been read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEARTBEAT_SECONDS = GroupSettings().heartbeat_seconds
 
 
 class SharingReader(Child):
-    """A process that reads some partitions plainly, or joins a group, as it is told."""
+    """A process that reads some partitions plainly, or joins a group, as the measuring process asks."""
 
     def __init__(self, url: str) -> None:
         super().__init__(_serve, url)

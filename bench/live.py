@@ -1,7 +1,7 @@
-"""Live delivery: connections that wait, somebody who publishes, and what came when.
+"""Live delivery: connections that wait, a publisher, and when each message came.
 
-Who waits is one process with an event loop, who publishes is another; both are the same for everybody but for how a
-connection is made and how a message is sent. A message carries its number in its data, so that every receipt is matched
+One process with an event loop waits, and another one publishes. Both are the same for all servers, but for how a connection is
+made and how a message is sent. A message carries its number in its data, so that every receipt is matched
 with its publish, by a clock that all processes of the machine share. A `LiveWay` is one way to do it, on one of the
 servers of the run; a peer's ways are `LIVE` of its file in `bench.peers`.
 """
@@ -76,7 +76,7 @@ class Received:
     numbers: Numbers
     moments: Moments
     dropped: int = 0
-    """The number of messages that a connection was told that it missed."""
+    """The number of missed messages that the server has announced to a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Show:
         return self.dealt[order][taking], order[taking]
 
     def check(self, received: Received) -> None:
-        """Each connection got all that it was to get, once and in order, but for what it was told it missed."""
+        """Check that each connection got all its messages, once and in order, unless the server has announced missed ones."""
         connections, numbers = self.expected()
         if received.dropped:
             assert len(received.numbers) < len(numbers), "told of a gap, but all came"

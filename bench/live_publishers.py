@@ -43,7 +43,7 @@ class InBulk:
 
 
 class Paced(Generic[Item]):
-    """A driver: publishes at an even pace, whether the last ones are answered or not. What differs is `encode` and `send`."""
+    """A driver: publishes at an even pace, whether the last ones are answered or not. Subclasses have `encode` and `send`."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
@@ -79,7 +79,7 @@ class Paced(Generic[Item]):
         self._runner.close()
 
     async def _again(self) -> None:
-        """Connected anew: a server may have closed what was idle since the last sample."""
+        """Connect again, because a server may have closed connections that were idle since the last sample."""
         if self._connected:
             await self.disconnect()
         await self.connect()

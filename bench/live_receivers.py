@@ -79,7 +79,7 @@ class Receiver:
 
     def prepare(self, given: Audience | More) -> None:
         self._runner.run(self._open(given) if isinstance(given, Audience) else self._expect(given))
-        # Connections and their buffers stay: whoever collects garbage meanwhile need not look at them.
+        # Connections and their buffers stay, so the garbage collector need not look at them while messages come.
         gc.collect()
         gc.freeze()
 
@@ -158,7 +158,7 @@ class Link(asyncio.Protocol):
             self.ready.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """While messages are missing, it shows by the time limit of who waits for them."""
+        """Fail if the connection was not ready yet. A connection that is lost later is noticed by the time limit of the wait."""
         if not self.ready.done():
             self.ready.set_exception(exc or ConnectionError("the server closed a connection"))
 

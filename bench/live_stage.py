@@ -1,7 +1,7 @@
 """The processes of a live workload, and a contest of all ways: by turns, each connected only while it is its turn.
 
-Connections that nobody uses are not for nothing: servers and clients ask each other for signs of life. So each sample
-connects anew, outside the timing.
+Idle connections cost something, too: servers and clients ask each other for signs of life. So each sample connects again,
+outside the timing.
 """
 
 from __future__ import annotations

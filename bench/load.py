@@ -2,7 +2,7 @@
 
 A `Driver` lives in the process: it connects, gets messages to make ready, and runs. All of a workload's load processes
 stay up through its repetitions, so that every sample but the first is of warm connections. The same shapes serve the
-hub and its peers; what differs is how one message is sent.
+hub and its peers, which differ in how one message is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How it went: seconds in all and, where each publish was waited for, of each."""
+    """The seconds of a run in all and, if each publish was waited for, those of each publish."""
 
     seconds: float
     latencies: Sequence[float] = ()
@@ -47,7 +47,7 @@ class Driver(Protocol):
 
 
 class OneByOne(Generic[Item]):
-    """One publisher on one connection that waits for each answer. What differs is `encode` and `send`."""
+    """One publisher on one connection that waits for each answer. Subclasses have `encode` and `send`."""
 
     def __init__(self) -> None:
         self._items: Sequence[Item] = ()
@@ -75,7 +75,7 @@ class OneByOne(Generic[Item]):
 
 
 class Concurrent(Generic[Item]):
-    """Connections in one event loop, each of which waits for its answers. What differs is `sender`."""
+    """Connections in one event loop, each of which waits for its answers. Subclasses have `sender`."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
@@ -145,7 +145,7 @@ class Bulk:
 
 
 class Child:
-    """A process with a pipe; what fails there is raised here."""
+    """A process with a pipe. An error in the process is raised here."""
 
     def __init__(self, target: Callable[..., None], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
@@ -187,14 +187,14 @@ class Child:
 
 
 class DriverProcess(Child):
-    """Something that prepares what it is given, and runs, in a process of its own: several can be told to run together."""
+    """A driver in a process of its own: it prepares its load, and runs. Several can be made to run together."""
 
     def __init__(self, way: Callable[[], Any]) -> None:
         super().__init__(_drive, way)
 
 
 class LoadProcess(DriverProcess):
-    """A driver in a process of its own."""
+    """A `Driver` in a process of its own."""
 
     def __init__(self, way: Callable[[], Driver]) -> None:
         super().__init__(way)

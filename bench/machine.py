@@ -34,7 +34,7 @@ def describe(folder: Path) -> dict[str, object]:
 
 
 def load_average() -> float:
-    """The load of the last minute: above 1 before a run, somebody else was using the machine."""
+    """The load of the last minute. If it is above 1 before a run, other programs were using the machine."""
     return round(os.getloadavg()[0], 2)
 
 

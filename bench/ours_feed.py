@@ -45,7 +45,7 @@ class _Feed(Stream):
     hub: Hub
 
     def fill(self, parcels: Sequence[pa.Table]) -> None:
-        """Filed as well: whoever reads from the start mostly finds it so."""
+        """Publish the parcels, and file them: readers from the start mostly find messages filed."""
         for parcel in parcels:
             receipt = self.hub.producer.send(parcel)
             assert receipt.accepted == parcel.num_rows, receipt

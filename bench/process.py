@@ -22,7 +22,7 @@ class Written:
 
 
 def written() -> Written:
-    """The bytes written by all processes of ours; what a finished child wrote is in its parent's figures."""
+    """The bytes written by all processes of ours. Those of a finished child are in its parent's figures."""
     counters = [_fields(PROC / str(pid) / "io") for pid in _family()]
     return Written(sum(each["write_bytes"] for each in counters), sum(each["wchar"] for each in counters))
 

@@ -51,7 +51,7 @@ PHASES = (
     "restante.stores.sqlite.log:Log.append",
     "restante.stores.sqlite.commits:Commits.transfer",
 )
-"""Functions as `module:name` or `module:Class.name`, in the module that calls them. What one calls counts in both."""
+"""Functions as `module:name` or `module:Class.name`, in the module that calls them. The time of a nested function counts in both."""
 
 PARTITION = 0
 """Where numbered parcels go."""
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Run:
-    """Publishes the same kind of table again and again, in a hub that is opened anew for each view."""
+    """Publishes the same kind of table again and again, in a hub that is opened again for each view."""
 
     def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self._folder = folder

@@ -69,7 +69,7 @@ class ReaderProcess(Child):
 
 
 def _read(pipe: Connection, url: str) -> None:
-    """Answers when it is ready, when it has read something, and, after it was told to stop, what it has read."""
+    """The work of a `ReaderProcess`: it reports when it is ready, when it has read something and, once stopped, what it has read."""
     with restante.connect(url) as hub, suppress(EOFError, BrokenPipeError):
         while True:
             reader, expected = pipe.recv()
@@ -108,7 +108,7 @@ def _catch_up(hub: Hub, _: int, pipe: Connection) -> Seen:
 async def reading(
     hub: AsyncHub, reader: Reader, expected: int, publish_one: Callable[[], Awaitable[object]]
 ) -> AsyncIterator[list[Seen]]:
-    """While somebody reads in this process, as `ReaderProcess` does elsewhere. What came is in the list at the end."""
+    """While inside, a reader reads in this process, as `ReaderProcess` does elsewhere. The list gets its report at the end."""
     found: list[Seen] = []
     if reader is Reader.NOBODY:
         yield found

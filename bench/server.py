@@ -49,7 +49,7 @@ class Server:
         raise NotImplementedError
 
     def facts(self) -> dict[str, str]:
-        """Its version and the settings that differ from its defaults."""
+        """The version of the server, and the settings that differ from its defaults."""
         raise NotImplementedError
 
     def ways(self, operation: Operation) -> Mapping[str, Way]:
@@ -72,7 +72,7 @@ class Server:
 
 
 class Process:
-    """A server's process; its output goes to a file, whose end is told when it does not come up."""
+    """A server's process. Its output goes to a file; the error shows the end of the file if the server does not come up."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ def raise_file_limit() -> int:
 
 
 def as_user(name: str | None) -> dict[str, Any]:
-    """The arguments that make a child run as somebody else; none for nobody in particular."""
+    """The arguments that make a child run as this user; none without a name."""
     if name is None:
         return {}
     account = pwd.getpwnam(name)
@@ -168,7 +168,7 @@ def free_port() -> int:
 
 
 def listening(port: int) -> bool | None:
-    """Whether somebody answers at the port; None while nobody does."""
+    """True if a server answers at the port, else None."""
     try:
         with socket.create_connection((LOCALHOST, port), timeout=1):
             return True

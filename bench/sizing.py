@@ -1,7 +1,7 @@
 """`python -m bench.sizing`: how many cores and nodes a load takes, computed from what the bench measured. It is a model.
 
-It takes the processor time of a message in shards and in doors from a run of `wire_shards`; what a live connection takes from
-one of `wire_door_live`, and what the database has to do from one of `wire_store_cost`. It assumes that processor time adds up and
+It takes the processor time of a message in shards and in doors from a run of `wire_shards`, the cost of a live connection from
+one of `wire_door_live`, and the work of the database from one of `wire_store_cost`. It assumes that processor time adds up and
 that work spreads evenly over partitions; it knows nothing of other work on the machines. Processors differ: run the workloads on
 yours first.
 """
@@ -43,7 +43,7 @@ class StoreCosts:
     commit: float
     """Seconds of processor time of a commit, whatever is in it."""
     message: float
-    """And of each message in it."""
+    """Seconds of processor time of each message in a commit."""
     log_bytes: float
     """The bytes of the log for a message."""
 
@@ -89,7 +89,7 @@ class Database:
     """The bytes that its disk takes, synced."""
     network_bytes_a_second: float
     commit_seconds: float
-    """How long a commit may take when it is busy. What comes to a shard meanwhile shares the next one."""
+    """How long a commit may take under load. Requests that come to a shard meanwhile share the next commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class BareConnections:
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
     def prepare(self, table: pa.Table) -> None:
-        """Connections are made anew: a server may have closed those that were idle since the last sample."""
+        """Connect again, because a server may have closed connections that were idle since the last sample."""
         self._requests = self._encode(table)
         self._runner.run(self._connect())
 

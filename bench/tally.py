@@ -1,8 +1,8 @@
 """Counting a batch down: four workers acknowledge its items over the wire, some of them twice, until it is complete.
 
 A `Tally` is one way to count, on one of the servers of the run; its file in `bench.peers` has it in `TALLIES`. It opens
-a batch and makes `Worker`s, which live in processes of their own (`bench.load`) and send calls. What is the same for
-everybody is here: who acknowledges what, in what order and in how many calls at a time, and what is checked afterwards.
+a batch and makes `Worker`s, which live in processes of their own (`bench.load`) and send calls. This module has what is the
+same for all ways: which worker acknowledges which items, in what order, how many calls are under way, and the checks at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Request = TypeVar("Request")
 
 
 class Answer(NamedTuple):
-    """The answer to a call: how many items it was the first to acknowledge, if that is told, and whether all is done."""
+    """The answer to a call: how many items it was the first to acknowledge, if the way says so, and whether all is done."""
 
     newly: int | None
     complete: bool
@@ -50,7 +50,7 @@ class Call(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The report of a worker: its calls, and how often it was told that it is the one who completed the batch."""
+    """The report of a worker: its calls, and how many of its answers said that it has completed the batch."""
 
     calls: list[Call]
     completions: int
@@ -66,10 +66,10 @@ class Share:
 
 
 class Worker(Generic[Request]):
-    """A client in a process of its own. What differs is how a call is encoded and how calls are sent."""
+    """A client in a process of its own. Subclasses say how a call is encoded and how calls are sent."""
 
     claims: ClassVar[bool] = True
-    """Whether completion is told to several, of whom one claims it."""
+    """Whether several calls may learn of the completion, so that one of them has to claim it."""
 
     def __init__(self) -> None:
         self._windows: list[list[Request]] = []
@@ -90,7 +90,7 @@ class Worker(Generic[Request]):
         raise NotImplementedError
 
     def claim(self) -> bool:
-        """Called by whoever is told that all is done: true for exactly one of them."""
+        """Claim the completion, after an answer that says that all is done. True for exactly one worker."""
         raise NotImplementedError
 
     def close(self) -> None:

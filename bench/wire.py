@@ -143,7 +143,7 @@ def running(
 
 
 def as_rates(contest: WireContest, count: int) -> WireContest:
-    """The same, as messages a second."""
+    """The contest with its figures as messages a second."""
     return WireContest(
         contest.what,
         {

@@ -5,9 +5,9 @@ of every metric, the texts of the tour, the API description with its pages, ever
 log lines), and the docstrings of the client, which `help()` shows. Words of the inside (docs/internals/glossary.md) may
 stand in the reference, where a page can explain them; in the README, in guides, help, metrics and the tour they are out.
 
-And every docstring and comment of the package names its thing in the first clause: "The answer of a peek", not "What a peek
-answered". No later sentence begins with a question word in place of a noun, and none is about somebody: it names the caller,
-the shard, the thread.
+And every docstring and comment of the package, of bench, examples and tools names its thing in the first clause: "The answer
+of a peek", not "What a peek answered". No later sentence begins with a question word in place of a noun, and none leaves open
+who does something: it names the caller, the shard, the thread.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ CODE = re.compile(r"`[^`\n]+`")
 """A name of the code: a guide may say how a setting or a measure is called."""
 SAMPLES = ("samples", "cli/serving")
 SOURCES = ROOT / "src" / "restante"
+COMMENTED = (SOURCES, *(ROOT / folder for folder in ("bench", "examples", "tools")))
 DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 GUIDES = ("README.md", "docs/index.md", "docs/concepts.md", "docs/guide", "docs/tutorial")
 
@@ -94,7 +95,7 @@ def _texts_of(tree: ast.Module) -> Iterator[str]:
 
 
 def shown_texts() -> Iterator[tuple[str, str]]:
-    """Every text of the code that somebody may read: sentences, not names."""
+    """Every text of the code that a user may read: sentences, not names."""
     for path in sorted(SOURCES.rglob("*.py")):
         texts = _texts_of(ast.parse(path.read_text(encoding="utf-8")))
         yield from ((path.relative_to(ROOT).as_posix(), text) for text in texts if " " in text.strip())
@@ -167,7 +168,7 @@ def problems() -> Iterator[str]:
     for told in (helps, metrics, tour):
         for source, text in told():
             yield from found(source, text, PLAIN, INSIDE)
-    for path in sorted(SOURCES.rglob("*.py")):
+    for path in sorted(path for folder in COMMENTED for path in folder.rglob("*.py")):
         for line, text in nameless(path.read_text(encoding="utf-8")):
             place = f"{path.relative_to(ROOT).as_posix()}:{line}"
             yield f"{place}: name the thing in the first clause (The …, or a verb), not “{text}…”"

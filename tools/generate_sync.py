@@ -63,7 +63,7 @@ BY_HAND: Mapping[str, str] = {
     "surface/connect_async.py": "a hub is awaited or entered; a hub is given at once",
     "transport/http_carrier_async.py": "cancelled by the event loop; a long wait is left to a thread, so that Ctrl-C ends it",
 }
-"""Modules that are written twice, and why: what the asynchronous one does; what the one that waits does."""
+"""Modules that are written twice, and why: first the way of the asynchronous module, then that of the one that waits."""
 
 NAMES: Mapping[str, str] = {
     "AsyncSocketDoor": "SyncSocketDoor",
@@ -187,7 +187,7 @@ def converted(text: str) -> str:
     places, tree = _Places(text), ast.parse(text)
     edits = [*_cuts(places, tree), *_shortened(places, tree), *_words(places, text)]
     pieces, done = [], 0
-    # Of two at one place the longer one comes first, and what lies within it is skipped.
+    # If two edits begin at one place, the longer one comes first, and edits within it are skipped.
     for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
         if edit.start >= done:
             pieces += [text[done : edit.start], edit.text]

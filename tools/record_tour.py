@@ -61,7 +61,7 @@ def _read(terminal: int, live: list[str]) -> None:
     while True:
         try:
             read = os.read(terminal, 65_536)
-        except OSError:  # What Linux answers when the other end is closed.
+        except OSError:  # Linux answers so when the other end is closed.
             break
         if not read:
             break

@@ -62,7 +62,7 @@ class Library(Receiver):
 
 
 async def _not_told(error: Exception) -> None:
-    """At the end each connection says that it is closed; what is missing before shows by itself."""
+    """Ignore the error: each connection reports its end, and a message that was missing before then is noticed anyway."""
 
 
 class Bare(BareReceiver):
@@ -134,7 +134,7 @@ class _Consuming(Link):
 
 
 class LiveNatsClient(NatsClient):
-    """In atomic batches, as for other bulk work, but without a consumer for who is to fetch it."""
+    """Publishes in atomic batches, as for other bulk work, but makes no consumer that could fetch the messages later."""
 
     def prepare(self, table: pa.Table) -> tuple[bytes, int]:
         return batches(table, size=BATCH_MESSAGES_MAX, inbox=self._connection.inbox)

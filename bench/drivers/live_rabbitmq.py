@@ -1,7 +1,7 @@
 """Live delivery by RabbitMQ: a durable queue for each client, on a connection of its own, bound to an exchange.
 
-Messages are persistent; a publish is answered when every queue that gets it has it on the disk. Who takes a message need
-not acknowledge it.
+Messages are persistent; a publish is answered when every queue that gets it has it on the disk. Clients need not
+acknowledge messages.
 """
 
 from __future__ import annotations

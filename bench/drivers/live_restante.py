@@ -28,7 +28,7 @@ from restante.model.publishing.message import Message
 TEXT, PING, CLOSE = 0x81, 0x89, 0x88
 TWO_OCTETS, EIGHT_OCTETS = 126, 127
 PONG_MASKED = b"\x8a\x80\x00\x00\x00\x00"
-"""An empty answer to a ping. What a client sends is masked, with zeros here."""
+"""An empty answer to a ping. Frames of a client are masked, with zeros here."""
 
 
 class Client(Receiver):

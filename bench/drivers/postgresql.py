@@ -122,7 +122,7 @@ class Threads:
 
 
 class Pipelined:
-    """One connection that does not wait for answers; what lies between two syncs is one commit."""
+    """One connection that does not wait for answers. The statements between two syncs are one commit."""
 
     def __init__(self, address: str) -> None:
         self._connection = driver("psycopg").connect(address, autocommit=True)

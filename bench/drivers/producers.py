@@ -40,7 +40,7 @@ class BulkSends(Peer):
 
 
 class BulkProducer(BulkSends):
-    """The same, numbered."""
+    """Bulk sends with the numbers of a producer."""
 
     def __init__(self, url: str, partition: int) -> None:
         super().__init__(url, partition)
@@ -81,7 +81,7 @@ class PlainProducers(Concurrent[Addressed]):
 
 
 class NumberedProducers(PlainProducers):
-    """The same; each task is a producer with a group of its own."""
+    """Producers that number their messages: each task is one, with a group of its own."""
 
     def __init__(self, url: str, partition_count: int, *, pipelined: bool = False) -> None:
         super().__init__(url, partition_count)

@@ -47,7 +47,7 @@ class OneByOneBare(OneByOne[bytes]):
         self._socket = socket.socket()
 
     def encode(self, table: pa.Table) -> Sequence[bytes]:
-        """The connection is made anew: the hub may have closed one that was idle since the last sample."""
+        """Connect again, because the hub may have closed a connection that was idle since the last sample; encode the table."""
         self._socket.close()
         self._socket = socket.create_connection(self._address)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

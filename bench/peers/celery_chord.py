@@ -44,7 +44,7 @@ def missing() -> str | None:
 
 
 def facts() -> str:
-    """Its version and the settings that differ from its defaults."""
+    """The version of Celery, and the settings that differ from its defaults."""
     settings = f"prefork with {WORKERS} processes, prefetch {PREFETCH}, no events, gossip, mingle or heartbeat"
     return f"Celery {version('celery')}; {settings}; broker and results in Valkey"
 
@@ -95,7 +95,7 @@ def running(server: Valkey, folder: Path) -> Iterator[DriverProcess]:
 
 
 def application(url: str) -> Any:
-    """The same for those who send and those who work."""
+    """The Celery application, the same for sender and workers."""
     app = driver("celery").Celery("bench", broker=url, backend=url)
     app.conf.update(SETTINGS)
     app.task(name="bench.nothing")(_nothing)

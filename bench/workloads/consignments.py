@@ -77,7 +77,7 @@ def _rates(bench: Bench) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A commit, with or without a batch, and what somebody does meanwhile."""
+    """A commit, with or without a batch, and the calls of another thread meanwhile."""
 
     batch: bool = False
     meanwhile: str = ""

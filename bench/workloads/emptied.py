@@ -1,7 +1,7 @@
 """10⁶ recipients that have collected everything (10⁵ unless `--full`), and what they still cost.
 
-Each gets one message, peeks and dequeues it. What that leaves is compared with the store before: all of it, and the
-part that is not history (a bundle and its change record are history: they live as long as their messages). The disk
+Each gets one message, peeks and dequeues it. The store afterwards is compared with the store before: all of it, and the part
+that is not history (a bundle and its change record are history: they live as long as their messages). The disk
 is shared out over the kinds of rows by their bytes. Then the clock is moved past the retention.
 """
 
@@ -110,7 +110,7 @@ def _empty(hub: Hub, name: str) -> int:
 
 
 def retain(folder: Path) -> None:
-    """Past the retention everything goes; what was filed meanwhile goes with the next filing."""
+    """Remove everything, with a clock past the retention. Runs that were filed before go with the next filing."""
     later = int((Settings().collected_retention_seconds + 86_400) * MICROSECONDS)
     with restante.open(folder, clock=lambda: time.time_ns() // 1_000 + later) as hub:
         hub.retain()

@@ -40,7 +40,7 @@ def _contest(bench: WireBench, what: str, count: int, repetitions: int) -> WireC
 
 
 def _flat(bench: WireBench) -> list[Line]:
-    """Whether it costs the same however much is acknowledged, by turns."""
+    """Whether a dequeue of many messages takes as long as one of a single message, by turns."""
     if OURS not in bench.servers:
         return []
     (connect,) = bench.servers[OURS].ways(Operation.DEQUEUE).values()

@@ -65,7 +65,7 @@ def _ours(bench: WireBench) -> tuple[Figure, Figure, Figure]:
 
 @contextmanager
 def _served(folder: Path) -> Iterator[Restante]:
-    """Its files can be looked at when it has ended."""
+    """A server on a folder, whose files can be looked at when it has ended."""
     with closing(Restante(folder)) as server:
         yield server
 

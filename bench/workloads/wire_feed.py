@@ -1,8 +1,8 @@
 """W9: 10⁶ messages read from the start, as Arrow: in process, over the wire, and beside other servers.
 
 The messages are published in parcels of 10,000 before, and filed. Timed from the first call until the last message is in the
-program's hands. Of the peers every way is measured, and the fastest counts. What is not asked for is not read: three columns,
-and one kind of ten, with the octets that it takes from the store.
+program's hands. Of the peers every way is measured, and the fastest counts. The readings of three columns, and of one kind of
+ten, show that columns and rows that are not asked for are not read: the octets taken from the store are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""W10: publishing while somebody reads along, in process and over the wire.
+"""W10: publishing while a reader reads along, in process and over the wire.
 
 The hub is its own reference: the same publishes without a reader, with one that follows, and with one that reads everything
 from the start, over and over. The three run in turn; the ratio is the median over the rounds of the ratio in each. One that

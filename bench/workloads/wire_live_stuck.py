@@ -3,8 +3,8 @@
 The hub is its own reference. Two servers, one with stuck clients and one without, take turns; both get the same messages. At
 first the clients that are stuck, or would be, get large messages, more than all buffers between take, so that from then on
 whatever is published for them is dropped. The latency is that of the others, of the same messages a second as before, and the
-ratio the median over the rounds of the ratio in each. Memory is that of the server's process, beyond what it had at its start;
-what a stuck client takes is the median over the rounds of the difference in each.
+ratio the median over the rounds of the ratio in each. Memory is that of the server's process, beyond what it had at its start.
+The memory of a stuck client is the median over the rounds of the difference in each.
 """
 
 from __future__ import annotations

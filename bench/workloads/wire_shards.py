@@ -41,7 +41,7 @@ class _Hub:
         return processor_seconds_by(self.server.pid, KINDS)
 
     def counted(self, what: str, contender: Contender) -> Contender:
-        """The same contender; what the processes use meanwhile is noted. The first sample warms up."""
+        """A contender that also notes the processor time of all processes in each sample. The first sample warms up."""
 
         def measure(prepared: object) -> float:
             before = self.processor_seconds()

@@ -1,6 +1,6 @@
 """S: the same hub on PostgreSQL and on SQLite, beside the usual table queue on the same PostgreSQL.
 
-What a store beyond the network costs, and what the hub's way to store gains over a row for each message.
+This measures the cost of a store beyond the network, and the gain of the hub's way to store over a row for each message.
 """
 
 from __future__ import annotations

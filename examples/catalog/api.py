@@ -155,7 +155,7 @@ class Catalog:
         item_id, rating_id = request.ids
         return await self._delete(request, "rating", f"/catalogitem/{item_id}/ratings/{rating_id}")
 
-    # What they share
+    # --- Shared by the routes
 
     async def _delete(self, request: Request, what: str, location: str) -> Answer:
         """Accepted without a look whether it is there: deleting what is gone is fine."""
@@ -164,7 +164,7 @@ class Catalog:
         return _accepted(await self._ask(request, "delete_object", body), location)
 
     async def _ask(self, request: Request, action: str, body: object) -> str:
-        """Have a worker do it; gives the action's id. What concerns an item is done in the order of acceptance."""
+        """Have a worker do it; gives the action's id. Actions that concern one item are done in the order of acceptance."""
         accepted = await self._hub.act(
             action, concerns=request.ids[0], data=body, origin="catalog", correlation_id=request.correlation_id
         )

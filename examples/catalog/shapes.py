@@ -17,7 +17,7 @@ TEST_DATA_SECONDS = 30
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """JSON in camelCase; what is None is left out."""
+    """JSON in camelCase, without fields that are None."""
 
 
 class CatalogItem(Shape, frozen=True, kw_only=True):

@@ -123,7 +123,7 @@ def _key(segments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _identifier(text: str, path: str) -> str:
-    """The id in its one form. What is no id names nothing."""
+    """The id in its one form. A text that is no id names nothing."""
     try:
         return str(uuid.UUID(text))
     except ValueError:

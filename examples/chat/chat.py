@@ -78,7 +78,7 @@ async def chat(hub: str, me: str, friend: str, device: str, after: int | None) -
 
 
 def talk(options: argparse.Namespace) -> int:
-    """The chat until its end; gives the exit code. What is wrong is one line."""
+    """The chat until its end; gives the exit code. An error is one line."""
     code = 0
     try:
         asyncio.run(chat(**vars(options)))
