@@ -323,7 +323,7 @@ def check_threads() -> Iterator[str]:
 
 
 STARTERS = {"Thread", "Timer", "ThreadPoolExecutor", "ProcessPoolExecutor", "ThreadPool", "start_new_thread", "Sender"}
-"""What starts threads. Those of a `Sender` are named where one is made."""
+"""The names of calls that start threads. The threads of a `Sender` are named where the `Sender` is made."""
 
 
 def thread_names(tree: ast.Module) -> Iterator[str | None]:

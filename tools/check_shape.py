@@ -31,13 +31,13 @@ PER_JOB = "Options"
 CAPITALIZED = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 """The names of types; those of constants have no small letters."""
 ALIASED = (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)
-"""What an alias of a type stands for; type variables, which are calls, are none."""
+"""The nodes that an alias of a type may stand for. Type variables are calls, and no aliases."""
 
 NOUNS = frozenset({"filing", "hashing", "incoming", "outgoing", "publishing", "testing"})
 """Names of files that end in -ing and are nouns, of the glossary or of everybody's language. Others say nothing to a reader
 who has not opened the file."""
 INSIDE = "hub.core"
-"""The part that only the hub, and who builds one, may touch."""
+"""The part that only the hub, and the code that builds one, may touch."""
 OUTSIDE = ("cli", "client", "cluster", "console", "server", "spark")
 """Packages that ask a hub."""
 
