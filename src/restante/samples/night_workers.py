@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from restante.client.batches.batches_sync import Batch
-from restante.client.surface.surface import Hub
+from restante.client.surface.surface import Batch, Hub
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.figures import counted
 from restante.samples.night_steps import NightResult, WatchStep, timed

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from restante.client.live.live_sync import Live
-from restante.client.surface.surface import Hub
+from restante.client.surface.surface import Hub, Live
 from restante.model.figures import counted
 from restante.model.publishing.message import Message
 from restante.samples.night_steps import NightResult, NightStep

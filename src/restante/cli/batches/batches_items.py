@@ -22,8 +22,7 @@ from restante.cli.shared.plain import say
 from restante.model.figures import counted
 
 if TYPE_CHECKING:
-    from restante.client.batches.batch_items import Items
-    from restante.client.surface.surface import Hub
+    from restante.client.surface.surface import Hub, Items
     from restante.errors import InvalidItem
     from restante.model.batches.batch_answers import Acknowledged, ItemRange
 

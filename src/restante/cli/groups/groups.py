@@ -144,7 +144,7 @@ def delete(group: GroupName, dry_run: DryRun = False, yes: Yes = False, *, door:
 
 
 def _place_of(text: str) -> int | datetime | Start:
-    from restante.client.groups.group_view import reset_place
+    from restante.model.groups.group import reset_place
 
     if re.fullmatch(r"\d{1,18}", text):
         return int(text)

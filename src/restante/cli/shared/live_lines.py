@@ -10,7 +10,7 @@ import msgspec
 
 from restante.cli.shared.output import preview, write_output
 from restante.cli.shared.plain import say
-from restante.client.live.live_states import LiveStage, LiveState
+from restante.client.surface.surface import LiveStage, LiveState
 from restante.model.columns.plain_text import plain
 from restante.model.figures import clock_time
 from restante.wire.json_values import compact

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 import pyarrow as pa
@@ -14,7 +13,6 @@ from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import new_member_name
 from restante.client.surface.arguments import whole
 from restante.errors import InvalidRequest
-from restante.model.groups.group import Start
 from restante.model.groups.group_names import check_actions, check_group, check_member
 
 
@@ -42,15 +40,6 @@ def group_reading(definition: DefineGroup, *, member: object, limit: object) -> 
         definition=definition,
         is_defined=definition != DefineGroup(name, start=definition.start),
     )
-
-
-def reset_place(to: object) -> int | datetime | Start:
-    """A number, a time, or `beginning` or `end`."""
-    if isinstance(to, Start | datetime) or (isinstance(to, int) and not isinstance(to, bool)):
-        return to
-    if to in ("beginning", "end"):
-        return Start(to)
-    raise InvalidRequest(f'to must be a number, a time, "beginning" or "end", not {to!r}.')
 
 
 class PageView:

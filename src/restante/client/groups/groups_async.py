@@ -19,7 +19,7 @@ from restante.calls.groups import (
     WriteCheckpoint,
 )
 from restante.client.actions.actions_async import give_up_poison, list_poison, repeat_poison
-from restante.client.groups.group_view import GroupReading, PageView, reset_place
+from restante.client.groups.group_view import GroupReading, PageView
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
 from restante.client.groups.member_crew_async import HandledValue, MemberCrew, carried_out
@@ -29,7 +29,7 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
 from restante.model.actions.action_answers import ActionStatus, PoisonedAction
-from restante.model.groups.group import Start
+from restante.model.groups.group import Start, reset_place
 from restante.model.groups.group_answers import Checkpointed, GroupStatus, Joined
 
 

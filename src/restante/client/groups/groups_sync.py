@@ -20,7 +20,7 @@ from restante.calls.groups import (
     WriteCheckpoint,
 )
 from restante.client.actions.actions_sync import give_up_poison, list_poison, repeat_poison
-from restante.client.groups.group_view import GroupReading, PageView, reset_place
+from restante.client.groups.group_view import GroupReading, PageView
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
 from restante.client.groups.member_crew_sync import HandledValue, MemberCrew, carried_out
@@ -30,7 +30,7 @@ from restante.client.transport.link import Link
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
 from restante.model.actions.action_answers import ActionStatus, PoisonedAction
-from restante.model.groups.group import Start
+from restante.model.groups.group import Start, reset_place
 from restante.model.groups.group_answers import Checkpointed, GroupStatus, Joined
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
 
 import msgspec
@@ -31,6 +32,15 @@ class Start(Enum):
 
     BEGINNING = "beginning"
     END = "end"
+
+
+def reset_place(to: object) -> int | datetime | Start:
+    """A number, a time, or `beginning` or `end`."""
+    if isinstance(to, Start | datetime) or (isinstance(to, int) and not isinstance(to, bool)):
+        return to
+    if to in ("beginning", "end"):
+        return Start(to)
+    raise InvalidRequest(f'to must be a number, a time, "beginning" or "end", not {to!r}.')
 
 
 class GroupFilter(msgspec.Struct, frozen=True, array_like=True):
