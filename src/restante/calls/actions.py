@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from restante.calls.call import Call, Count, Number, Seconds
+from restante.calls.call import Call, Count, Home, Number, Seconds
 from restante.model.actions.action_answers import (
     AcceptedActions,
     ActionStatus,
@@ -67,6 +67,8 @@ class ReportEach(Call[OutcomesReported], frozen=True):
 class ListPoison(Call[PoisonPage], frozen=True):
     """List the actions that a group could not do."""
 
+    home = Home.ALL
+
     group: str
     limit: Count | None = None
     after: str | None = None
@@ -75,6 +77,8 @@ class ListPoison(Call[PoisonPage], frozen=True):
 class RepeatPoison(Call[ActionStatus], frozen=True):
     """Have an action that is poison done again, at the end and with a fresh count."""
 
+    home = Home.ALL
+
     group: str
     action_id: str
     concerns: str | None = None
@@ -82,6 +86,8 @@ class RepeatPoison(Call[ActionStatus], frozen=True):
 
 class GiveUpPoison(Call[None], frozen=True):
     """An action that is poison will not be done."""
+
+    home = Home.ALL
 
     group: str
     action_id: str

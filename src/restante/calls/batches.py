@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from restante.calls.call import Call, Count, Seconds
+from restante.calls.call import Call, Count, Home, Seconds
 from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -99,6 +99,8 @@ class ListPendingItems(Call[PendingPage], frozen=True):
 
 class ReadProgress(Call[ProgressPage], frozen=True):
     """How far each recipient has come with the messages of a batch."""
+
+    home = Home.ALL
 
     batch_id: str
     waiting: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -19,8 +19,21 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=_INTEGER_MAX)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
+class Home(Enum):
+    """Which shard of several answers a call, or a request."""
+
+    NAMED = "named"
+    """The shard of the thing that is named; any shard, if nothing is."""
+    FIRST = "first"
+    """The shard that has the first partition."""
+    ALL = "all"
+    """No single shard, although a thing is named: a door splits the request, gathers the answers, or asks any shard."""
+
+
 class Call(msgspec.Struct, Generic[Answer_co], frozen=True):
     """One operation of a hub as a value. A link answers it: `link.call(Peek("alice"))` is a `BundleAnswer` or a `Reason`."""
+
+    home: ClassVar[Home] = Home.NAMED
 
 
 class CallOption(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from restante.calls.call import Call, Count, Number, Seconds
+from restante.calls.call import Call, Count, Home, Number, Seconds
 from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GROUP_RUNNING_MAX, MEMBER_CHARACTERS_MAX
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import (
@@ -41,11 +41,15 @@ class DefineGroup(Call[GroupStatus], frozen=True):
 class ReadGroup(Call[GroupStatus], frozen=True):
     """How a group stands."""
 
+    home = Home.ALL
+
     group: str
 
 
 class ListGroups(Call[GroupPage], frozen=True, kw_only=True):
     """The groups by name."""
+
+    home = Home.ALL
 
     limit: Count | None = None
     after: str | None = None
@@ -84,6 +88,8 @@ class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
 
 class ReadNext(Call[NextAnswer], frozen=True):
     """The changes of the group's filter in partitions that a member has; if there are none, `wait` seconds for one."""
+
+    home = Home.ALL
 
     group: str
     member_id: str

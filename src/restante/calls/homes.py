@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
-from restante.calls.batches import OpenBatch, ReadProgress
-from restante.calls.call import Call
+from restante.calls.batches import OpenBatch
+from restante.calls.call import Call, Home
 from restante.calls.consignments import BeginConsignment
-from restante.calls.groups import ListGroups, ReadGroup, ReadNext
-from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
-from restante.calls.shards import StagePart
 from restante.model.groups.group import GROUPS_HOME
 from restante.model.storage.partition import partition_of
 
-_OF_ALL = (ReadProgress, StagePart, ReadGroup, ListGroups, ReadNext, ListPoison, RepeatPoison, GiveUpPoison)
-"""Calls that name one thing, and are answered by all shards together, or by any."""
-assert GROUPS_HOME == 0, "jobs and groups are at home in the first partition"
-_OF_THE_FIRST = (ReportJob, ListJobs, ReadJob, ListRuns, ReadRun, DeleteJob)
+assert GROUPS_HOME == 0, "groups are at home in the first partition"
 _IDS = ("batch_id", "consignment_id")
 _NAMED = ("recipient", *_IDS)
 
 
 def home_of_call(call: Call[Any], partition_count: int) -> int | None:
     """The partition that a call is about; None, if it is about several, or about none."""
-    if isinstance(call, _OF_ALL):
+    if call.home is Home.ALL:
         return None
     partition = getattr(call, "partition", None)
     if partition is not None:
         return int(partition)
-    if isinstance(call, _OF_THE_FIRST) or "group" in call.__struct_fields__:
+    if call.home is Home.FIRST or "group" in call.__struct_fields__:
         return GROUPS_HOME
     if isinstance(call, BeginConsignment):
         return _home(call.key, partition_count)

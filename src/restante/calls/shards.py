@@ -9,7 +9,7 @@ from enum import Enum
 
 import msgspec
 
-from restante.calls.call import Answer_co, Call
+from restante.calls.call import Answer_co, Call, Home
 from restante.errors import Fault
 from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
@@ -81,6 +81,8 @@ class StagedPart(msgspec.Struct, frozen=True, array_like=True):
 
 class StagePart(ShardCall[StagedPart], frozen=True):
     """To each shard that gets something of a parcel: its messages, and a digest of the whole parcel."""
+
+    home = Home.ALL
 
     consignment_id: str
     sent: Few | Many | EncodedPublish

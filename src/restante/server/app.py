@@ -65,17 +65,6 @@ ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)
 """All of them, with those of the pages that tell of them."""
 
 
-_LONG = frozenset(
-    {
-        "/v1/batches/{batch}/wait",
-        "/v1/recipients/{recipient}/live",
-        "/v1/groups/{group}/members/{member}/next",
-        "/v1/backup",
-    }
-)
-"""Requests that may take long although all is well."""
-
-
 _ROUTER, _SOCKET_ROUTER = Router(ROUTES), Router(SOCKETS)
 
 
@@ -161,7 +150,7 @@ class Application:
         self._desk.metrics.request(exchange.method if route else "none", path, exchange.status, seconds)
         self._desk.metrics.sent.add(exchange.sent_bytes)
         if route is not None and route.roles is not None:
-            waited = route.path in _LONG or b"wait=" in exchange.scope["query_string"]
+            waited = route.is_long or b"wait=" in exchange.scope["query_string"]
             self._desk.metrics.api.add(exchange.status, seconds, waited=waited)
         level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
         if _log.isEnabledFor(level):

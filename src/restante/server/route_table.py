@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from restante.calls.call import Home
 from restante.errors import MethodNotAllowed, NotFound
 from restante.model.access.access import Role
 from restante.server.connections.exchange import CORRELATION_ID, Event, Exchange, Receive, Scope, Send, unquoted
@@ -19,13 +20,17 @@ ANYBODY: frozenset[Role] | None = None
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: who may use it (an operator always may), what it takes in its query, what serves it."""
+    """One route: who may use it (an operator always may), what it takes in its query, what serves it, and where."""
 
     method: str
     path: str
     handler: Handler
     roles: frozenset[Role] | None
     query: frozenset[str] = frozenset()
+    home: Home = Home.NAMED
+    """Which shard of several answers a request."""
+    is_long: bool = False
+    """Whether a request may take long although all is well."""
 
 
 @dataclass(slots=True)

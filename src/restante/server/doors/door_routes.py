@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from restante.calls.call import Home
 from restante.cluster.shard_lines import ShardLines
 from restante.decoders import json_decoder
 from restante.server.connections.exchange import Exchange
@@ -14,26 +15,6 @@ from restante.server.routes.publishing import partition_number
 
 ShardChoice = Callable[[ShardLines, Exchange, bytes], int]
 """From the map, the request and its body to the number of a shard."""
-
-_HERE = frozenset(
-    {
-        "/v1/partitions/{partition}/parcels",
-        "/v1/consignments/{consignment}/parcels",
-        "/v1/batches/{batch}/items",
-        "/v1/batches/{batch}/progress",
-        "/v1/groups/{group}/outcomes",
-        "/v1/sources/{source}",
-        "/v1/sources/{source}/reset",
-        "/v1/groups/{group}",
-        "/v1/groups/{group}/members/{member}/heartbeat",
-        "/v1/groups/{group}/members/{member}/next",
-        "/v1/groups/{group}/poison",
-        "/v1/groups/{group}/poison/{id}",
-        "/v1/groups/{group}/poison/{id}/again",
-    }
-)
-"""Routes that name one thing, and that a door answers all the same: it splits or gathers, or knows."""
-_FIRST = "/v1/jobs"
 
 
 def _recipient(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
@@ -71,12 +52,12 @@ def _ticket(lines: ShardLines, _: Exchange, body: bytes) -> int:
 def choice_of(route: Route) -> ShardChoice | None:
     """How the shard of a route's requests is found; None if the door answers them itself."""
     path = route.path
-    if path in _HERE:
+    if route.home is Home.ALL:
         return None
+    if route.home is Home.FIRST:
+        return _first
     if path == "/v1/tickets":
         return _ticket
-    if path.startswith(_FIRST):
-        return _first
     for name, choice in _BY_NAME:
         if f"{{{name}}}" in path:
             return choice

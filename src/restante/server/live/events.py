@@ -142,4 +142,4 @@ async def _while_there(exchange: Exchange, flow: Coroutine[Any, Any, None]) -> N
         del flowing, gone, task  # An error's traceback holds this frame, and a task the error: break the cycle.
 
 
-ROUTES = (Route("GET", "/v1/recipients/{recipient}/live", live_events, RECIPIENT, QUERY),)
+ROUTES = (Route("GET", "/v1/recipients/{recipient}/live", live_events, RECIPIENT, QUERY, is_long=True),)

@@ -14,7 +14,7 @@ from restante.calls.actions import (
     SendAction,
     SendActions,
 )
-from restante.calls.call import query_names
+from restante.calls.call import Home, query_names
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
@@ -139,16 +139,16 @@ async def report_each(desk: Desk, exchange: Exchange) -> None:
 
 SEND = Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"}))
 REPORT = Route("POST", _OUTCOMES, report, _WORKING)
-REPORT_EACH = Route("POST", _JOINT_OUTCOMES, report_each, _WORKING)
+REPORT_EACH = Route("POST", _JOINT_OUTCOMES, report_each, _WORKING, home=Home.ALL)
 ROUTES = (
     SEND,
     Route("POST", _ACTIONS, send_many, _PUBLISHER),
     Route("GET", _ACTION, show, _ASKING, query_names(ReadAction) | {"redirect"}),
     REPORT,
     REPORT_EACH,
-    Route("GET", _POISON, poison, _WORKING, query_names(ListPoison)),
-    Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
-    Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),
+    Route("GET", _POISON, poison, _WORKING, query_names(ListPoison), home=Home.ALL),
+    Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison), home=Home.ALL),
+    Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison), home=Home.ALL),
 )
 
 

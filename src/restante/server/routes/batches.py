@@ -16,7 +16,7 @@ from restante.calls.batches import (
     SealBatch,
     WaitForBatch,
 )
-from restante.calls.call import query_names
+from restante.calls.call import Home, query_names
 from restante.model.access.access import Role
 from restante.model.batches.batch_answers import BatchStatus, is_complete
 from restante.server.connections.bodies import read_nothing, read_request
@@ -126,9 +126,9 @@ ROUTES = (
     Route("POST", _BATCHES + "/reap", reap, frozenset({Role.OPERATOR})),
     Route("GET", _BATCH, status, _LOOKING),
     Route("DELETE", _BATCH, delete, _USING),
-    Route("POST", _BATCH + "/items", add_items, _USING),
+    Route("POST", _BATCH + "/items", add_items, _USING, home=Home.ALL),
     Route("POST", _BATCH + "/seal", seal, _USING),
     Route("GET", _BATCH + "/pending", pending, _LOOKING, query_names(ListPendingItems)),
-    Route("GET", _BATCH + "/progress", progress, _LOOKING, query_names(ReadProgress)),
-    Route("GET", _BATCH + "/wait", wait, _LOOKING, query_names(WaitForBatch)),
+    Route("GET", _BATCH + "/progress", progress, _LOOKING, query_names(ReadProgress), home=Home.ALL),
+    Route("GET", _BATCH + "/wait", wait, _LOOKING, query_names(WaitForBatch), is_long=True),
 )

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from restante.calls.call import query_names
+from restante.calls.call import Home, query_names
 from restante.calls.consignments import (
     BeginConsignment,
     CommitConsignment,
@@ -156,6 +156,6 @@ ROUTES = (
     Route("GET", _CONSIGNMENTS, consignments, _LOOKING, query_names(ListConsignments)),
     Route("GET", _CONSIGNMENT, show, _LOOKING),
     Route("DELETE", _CONSIGNMENT, discard, _USING),
-    Route("POST", _CONSIGNMENT + "/parcels", stage, _USING, frozenset(_Place._fields)),
+    Route("POST", _CONSIGNMENT + "/parcels", stage, _USING, frozenset(_Place._fields), home=Home.ALL),
     Route("POST", _CONSIGNMENT + "/commit", commit, _USING),
 )

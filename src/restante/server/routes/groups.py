@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from restante.calls.call import Number, query_names
+from restante.calls.call import Home, Number, query_names
 from restante.calls.groups import (
     DefineGroup,
     DeleteGroup,
@@ -222,14 +222,14 @@ _LOOKING = frozenset({Role.WORKER, Role.READER})
 _OPERATING: frozenset[Role] = frozenset({Role.OPERATOR})
 
 ROUTES = (
-    Route("PUT", _GROUP, define, _WORKING, DEFINE_BODY.query),
+    Route("PUT", _GROUP, define, _WORKING, DEFINE_BODY.query, home=Home.ALL),
     Route("GET", _GROUPS, groups, _LOOKING, query_names(ListGroups)),
-    Route("GET", _GROUP, show, _LOOKING),
-    Route("DELETE", _GROUP, delete, _OPERATING),
+    Route("GET", _GROUP, show, _LOOKING, home=Home.ALL),
+    Route("DELETE", _GROUP, delete, _OPERATING, home=Home.ALL),
     Route("POST", _MEMBERS, join, _WORKING),
     Route("DELETE", _MEMBER, leave, _WORKING),
-    Route("POST", _MEMBER + "/heartbeat", heartbeat, _WORKING),
-    Route("POST", _MEMBER + "/next", read_next, _WORKING),
+    Route("POST", _MEMBER + "/heartbeat", heartbeat, _WORKING, home=Home.ALL),
+    Route("POST", _MEMBER + "/next", read_next, _WORKING, home=Home.ALL, is_long=True),
     Route("PUT", _POSITION, checkpoint, _WORKING),
     Route("POST", _POSITION + "/reset", reset, _OPERATING),
     Route("POST", _GROUP + "/pause", pause, _OPERATING),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.calls.call import query_names
+from restante.calls.call import Home, query_names
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
 from restante.errors import InvalidRequest
 from restante.model.access.access import Role
@@ -67,10 +67,10 @@ _RUNNING = frozenset({Role.PUBLISHER, Role.READER, Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 
 ROUTES = (
-    Route("GET", "/v1/jobs", jobs, _RUNNING, query_names(ListJobs)),
-    Route("GET", _JOB, show, _RUNNING),
-    Route("PUT", _JOB, report, _RUNNING),
-    Route("GET", _JOB + "/runs", runs, _RUNNING, query_names(ListRuns)),
-    Route("GET", _JOB + "/runs/{run}", run, _RUNNING),
-    Route("DELETE", _JOB, delete, _OPERATING),
+    Route("GET", "/v1/jobs", jobs, _RUNNING, query_names(ListJobs), home=Home.FIRST),
+    Route("GET", _JOB, show, _RUNNING, home=Home.FIRST),
+    Route("PUT", _JOB, report, _RUNNING, home=Home.FIRST),
+    Route("GET", _JOB + "/runs", runs, _RUNNING, query_names(ListRuns), home=Home.FIRST),
+    Route("GET", _JOB + "/runs/{run}", run, _RUNNING, home=Home.FIRST),
+    Route("DELETE", _JOB, delete, _OPERATING, home=Home.FIRST),
 )

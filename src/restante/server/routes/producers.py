@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from restante.calls.call import Number, query_names
+from restante.calls.call import Home, Number, query_names
 from restante.calls.producers import (
     DeleteSource,
     ListProducers,
@@ -103,7 +103,7 @@ ROUTES = (
     Route("GET", _PRODUCERS + "/{group}", producer, _LOOKING),
     Route("GET", _PRODUCERS, producers, _LOOKING, query_names(ListProducers)),
     Route("GET", "/v1/sources", sources, _LOOKING, query_names(ListSources)),
-    Route("GET", _SOURCE, source, _LOOKING),
-    Route("POST", _SOURCE + "/reset", reset_source, _OPERATING),
-    Route("DELETE", _SOURCE, delete_source, _OPERATING),
+    Route("GET", _SOURCE, source, _LOOKING, home=Home.ALL),
+    Route("POST", _SOURCE + "/reset", reset_source, _OPERATING, home=Home.ALL),
+    Route("DELETE", _SOURCE, delete_source, _OPERATING, home=Home.ALL),
 )

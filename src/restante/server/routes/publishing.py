@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from restante.calls.call import Home
 from restante.calls.publishing import Publish
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
@@ -65,5 +66,5 @@ def count_stored(desk: Desk, *receipts: Receipt) -> None:
 _PUBLISHER = frozenset({Role.PUBLISHER})
 
 PUBLISH = Route("POST", "/v1/messages", publish, _PUBLISHER)
-PUBLISH_PARCEL = Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER)
+PUBLISH_PARCEL = Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER, home=Home.ALL)
 ROUTES = (PUBLISH, PUBLISH_PARCEL)

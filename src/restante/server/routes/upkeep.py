@@ -72,6 +72,6 @@ ROUTES = (
     Route("POST", "/v1/maintenance/file", _now(FileNow), _OPERATOR),
     Route("POST", "/v1/maintenance/expire", _now(ExpireNow), _OPERATOR),
     Route("POST", "/v1/maintenance/retain", _now(RetainNow), _OPERATOR),
-    Route("GET", "/v1/backup", backup, _OPERATOR),
+    Route("GET", "/v1/backup", backup, _OPERATOR, is_long=True),
     Route("GET", "/v1/settings", show_settings, _OPERATOR),
 )
