@@ -36,6 +36,8 @@ ALIASED = (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)
 NOUNS = frozenset({"filing", "hashing", "incoming", "outgoing", "publishing", "testing"})
 """Names of files that end in -ing and are nouns, of the glossary or of everybody's language. Others say nothing to a reader
 who has not opened the file."""
+SILENT = frozenset({"deeds", "doubts", "lay_out", "out_forms", "outtake", "patience", "post", "seen", "shares", "ways"})
+"""Names of files that say nothing to a reader who has not opened the file."""
 INSIDE = "hub.core"
 """The part that only the hub, and the code that builds one, may touch."""
 OUTSIDE = ("cli", "client", "cluster", "console", "server", "spark")
@@ -115,6 +117,11 @@ def gerunds(paths: Sequence[Path]) -> list[str]:
     return [str(path.relative_to(SOURCE)) for path in paths if last[path].endswith("ing") and last[path] not in NOUNS]
 
 
+def silent(paths: Sequence[Path]) -> list[str]:
+    """Files whose names say nothing."""
+    return [str(path.relative_to(SOURCE)) for path in paths if path.stem in SILENT]
+
+
 def reached_into(paths: Sequence[Path]) -> list[str]:
     """Lines of packages that ask a hub, in which they reach into it."""
     return [
@@ -148,6 +155,10 @@ def main() -> int:
     paths = sorted(SOURCE.rglob("*.py"))
     wrong = [f"one name, several types: {line}" for line in names_shared(paths)]
     wrong += [f"a file's name is a noun or a plain verb, no gerund: {line}" for line in gerunds(paths)]
+    wrong += [
+        f"a file's name is a word of the glossary or a plain verb, and says what is in it: {line}"
+        for line in silent(paths)
+    ]
     wrong += [f"ask the hub, and leave its core alone: {line}" for line in reached_into(paths)]
     wrong += [f"decoders are made in {DECODERS}: {line}" for path in paths for line in decoders_made(path)]
     modules = [Piece(str(path.relative_to(ROOT)), len(path.read_text(encoding="utf-8").splitlines())) for path in paths]

@@ -17,7 +17,7 @@ from restante.client.transport.column_answers import bundle_of
 from restante.client.transport.exchange import Response
 from restante.errors import RestanteError
 from restante.model.mailboxes.few_rows import StoredLetter, messages_of, table_of
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.letter import letter_of
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings

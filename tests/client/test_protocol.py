@@ -27,7 +27,7 @@ from restante.client.transport import protocol, small_protocol
 from restante.client.transport.exchange import Dialogue, Response
 from restante.client.transport.options import Terms
 from restante.model.mailboxes.answers import BundleAnswer, ProducerState, Reason
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message, State
 from restante.wire.media import ARROW, LETTERS

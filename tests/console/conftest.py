@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import restante
-from restante.console.web import patience
+from restante.console.web import slow_answers
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub
@@ -58,8 +58,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _patient_pages() -> Iterator[None]:
-    """A machine with much to do is slow: pages wait for their lists here. Tests of patience have their own."""
+def _waiting_pages() -> Iterator[None]:
+    """A machine with much to do is slow: pages wait for their lists here. Tests of slow answers have their own time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patience, "CONSOLE_PATIENCE_SECONDS", 20.0)
+        patch.setattr(slow_answers, "CONSOLE_PATIENCE_SECONDS", 20.0)
         yield

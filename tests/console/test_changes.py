@@ -9,7 +9,7 @@ import pytest
 
 import restante
 from restante.client.surface import Hub
-from restante.console.pages.deeds import DEEDS
+from restante.console.pages.changes import CHANGES
 from restante.errors import GroupUnknown
 from restante.server.serve import ServedHub
 from tests.console.conftest import Guarded
@@ -37,15 +37,17 @@ def _state(own: Hub, name: str, identity: str) -> str:
     return state.value
 
 
-@pytest.mark.parametrize(("deed", "after"), [("withdraw", "withdrawn"), ("set-aside", "set_aside")])
-def test_a_message_is_changed_when_its_recipient_was_typed(browser: Browsing, own: Hub, deed: str, after: str) -> None:
-    name = f"m-{deed}"
+@pytest.mark.parametrize(("change", "after"), [("withdraw", "withdrawn"), ("set-aside", "set_aside")])
+def test_a_message_is_changed_when_its_recipient_was_typed(
+    browser: Browsing, own: Hub, change: str, after: str
+) -> None:
+    name = f"m-{change}"
     identity = _message(own, name)
     told = {"recipient": name, "id": identity}
-    assert browser.confirm(deed, told, "wrong").status == 422
-    assert browser.confirm(deed, told, "").status == 422
+    assert browser.confirm(change, told, "wrong").status == 422
+    assert browser.confirm(change, told, "").status == 422
     assert _state(own, name, identity) == "waiting"
-    done = browser.confirm(deed, told, name)
+    done = browser.confirm(change, told, name)
     assert done.status == 303
     assert _state(own, name, identity) == after
     assert "was withdrawn" in (text := browser.get(str(done.headers["location"])).page.text) or "was set aside" in text
@@ -143,10 +145,10 @@ def test_a_group_is_paused_resumed_reset_and_deleted(browser: Browsing, own: Hub
         status()
 
 
-@pytest.mark.parametrize("deed", ["file", "expire", "retain"])
-def test_housekeeping_is_done_now(browser: Browsing, deed: str) -> None:
-    done = browser.confirm(deed, {}, deed)
-    assert done.headers["location"].startswith(f"/console/settings?done={deed}&count=")
+@pytest.mark.parametrize("change", ["file", "expire", "retain"])
+def test_housekeeping_is_done_now(browser: Browsing, change: str) -> None:
+    done = browser.confirm(change, {}, change)
+    assert done.headers["location"].startswith(f"/console/settings?done={change}&count=")
 
 
 def test_tokens_are_made_and_revoked(guarded: Guarded) -> None:
@@ -193,7 +195,7 @@ def test_a_change_is_never_made_by_looking(browser: Browsing, own: Hub) -> None:
 
 
 def test_every_change_asks_for_something_to_be_typed() -> None:
-    assert set(DEEDS) >= {"purge", "erase", "withdraw", "set-aside", "release", "discard", "reset", "revoke"}
+    assert set(CHANGES) >= {"purge", "erase", "withdraw", "set-aside", "release", "discard", "reset", "revoke"}
 
 
 def test_a_change_that_is_refused_says_why_and_can_be_repeated(hub: ServedHub, browser: Browsing) -> None:

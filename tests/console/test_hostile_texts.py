@@ -16,7 +16,7 @@ from restante.console.view.markup import at, tag
 from restante.console.web.exchanges import POLICY
 from restante.server.serve import ServedHub
 from tests.console.conftest import Guarded
-from tests.console.visiting import Browsing, SeenPage, served
+from tests.console.visiting import Browsing, ShownPage, served
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -54,7 +54,7 @@ TABLE_OF = {one: RunTable(columns=(one, "figure"), rows=((one, 1),), title=one) 
 SCRIPTS = {"/console/assets/console.js"}
 
 
-def check_inert(page: SeenPage) -> None:
+def check_inert(page: ShownPage) -> None:
     """Nothing on a page runs but its own script, nothing loads or leads elsewhere, no style is written in it."""
     assert {str(one["src"]).partition("?")[0] for one in page.of("script")} == SCRIPTS
     for name, attributes in page.elements:

@@ -403,16 +403,17 @@ def test_a_recipient_sees_its_own_mailbox_and_no_other(guarded: Guarded) -> None
 def test_what_a_role_may_not_do_is_refused_all_the_same(guarded: Guarded, role: str) -> None:
     browser, operator = guarded.browser(role), guarded.browser("operator")
     seal = browser.get("").page.fields()["seal"]
-    for deed, told in (
+    for change, told in (
         ("erase", {"recipient": "ada"}),
         ("purge", {"recipient": "ada"}),
         ("revoke", {"token": "x"}),
         ("file", {}),
     ):
         assert (
-            browser.get(f"/do/{deed}?" + "&".join(f"{key}={quote(value)}" for key, value in told.items())).status == 404
+            browser.get(f"/do/{change}?" + "&".join(f"{key}={quote(value)}" for key, value in told.items())).status
+            == 404
         )
-        assert browser.post(f"/do/{deed}", {**told, "typed": "ada", "counted": "", "seal": seal}).status == 404
+        assert browser.post(f"/do/{change}", {**told, "typed": "ada", "counted": "", "seal": seal}).status == 404
     assert browser.post("/tokens", {"role": "operator", "seal": seal}).status == 403
     assert [link for link in operator.get("/recipients/ada").page.links if "/messages/" in link]
 

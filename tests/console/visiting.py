@@ -18,7 +18,7 @@ from restante.settings import Settings
 VOID = {"br", "hr", "img", "input", "link", "meta"}
 
 
-class SeenPage(HTMLParser):
+class ShownPage(HTMLParser):
     """What a browser would make of a page: its elements, links, forms and texts."""
 
     def __init__(self, text: str) -> None:
@@ -67,9 +67,9 @@ class Shown:
     body: bytes
 
     @property
-    def page(self) -> SeenPage:
+    def page(self) -> ShownPage:
         assert self.headers["content-type"] == "text/html; charset=utf-8", (self.status, self.body[:200])
-        return SeenPage(self.body.decode())
+        return ShownPage(self.body.decode())
 
 
 @dataclass
@@ -121,12 +121,12 @@ class Browsing:
         seal = self.get("/sign-in").page.fields()["seal"]
         return self.post("/sign-in", {"seal": seal, "token": token})
 
-    def confirm(self, deed: str, told: Mapping[str, str], typed: str, **more: str) -> Shown:
+    def confirm(self, change: str, told: Mapping[str, str], typed: str, **more: str) -> Shown:
         """Consider a change, type a name, and send the form as it stands."""
-        considered = self.get(f"/do/{deed}?{urlencode(told)}")
+        considered = self.get(f"/do/{change}?{urlencode(told)}")
         assert considered.status == 200, considered.body[:500]
         fields = {**considered.page.fields(), **told, "typed": typed, **more}
-        return self.post(f"/do/{deed}", fields)
+        return self.post(f"/do/{change}", fields)
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from restante.errors import GenerationStale
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group_position import PositionRow, checkpointed, freed, given
 from restante.model.groups.membership import GroupMember, Membership, Moved, joined, membership_of, released, without
-from restante.model.groups.shares import NOBODY
 
 END = 1_000
 NAMES = st.sampled_from([f"worker-{number}" for number in range(6)])

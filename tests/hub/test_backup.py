@@ -26,7 +26,7 @@ from restante.hub.upkeep import archive
 from restante.hub.upkeep.restore import restore, verify
 from restante.limits import BACKUP_CHUNK_BYTES
 from restante.model.mailboxes.answers import BundleAnswer
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import Message, State
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore

@@ -16,7 +16,7 @@ from restante.calls.removal import Erase, ExpireNow, FileNow, Purge, Release, Re
 from restante.errors import BatchSealed, BundleOpen
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import Reason
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import Message
 from tests.hub.bound_world import World, worlds
 from tests.hub.engines import FakeClock

@@ -24,7 +24,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.publishing.large_publish import OtherCommits
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import BundleAnswer, Receipt
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.bulk_parcel import BulkParcel, Packing, packed, unpacked
 from restante.model.publishing.few_or_many import Many, UndecodedBody
 from restante.model.publishing.message import Message

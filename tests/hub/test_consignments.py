@@ -45,7 +45,7 @@ from restante.hub.engine.core import Pins
 from restante.model.batches.batch_answers import BatchState
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
 from restante.model.mailboxes.answers import BundleAnswer, Reason, Receipt
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.model.storage.keys import number_key

@@ -23,7 +23,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.identity_reads import find
 from restante.hub.engine.partitions import Unfiled
 from restante.hub.publishing.identities import Verdict, holds, judge
-from restante.hub.publishing.lay_out import arrived
+from restante.hub.publishing.make_mailbags import arrived
 from restante.model.consignments.consignment_answers import Winner
 from restante.model.publishing.arrival import Arrivals
 from restante.model.publishing.few_or_many import few_or_many

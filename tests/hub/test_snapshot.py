@@ -14,7 +14,7 @@ from restante.client.surface.surface import Hub
 from restante.errors import InvalidRequest, PositionGone
 from restante.limits import MIB
 from restante.model.feed.feed_answers import FeedWish, SnapshotAnswer
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 from tests.crash.seen import inside
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import Engine, FakeClock, MemoryEngine, SqliteEngine

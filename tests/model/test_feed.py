@@ -17,7 +17,7 @@ from restante.model.feed.feed import (
     in_log_order,
     schema_of,
 )
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.head import NumberRange
 

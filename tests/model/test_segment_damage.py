@@ -25,7 +25,7 @@ from restante.hub.mailboxes.message_columns import message_columns
 from restante.limits import BLOCK_BYTES
 from restante.model.columns.hashing import text_hash
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import to_messages, to_table
+from restante.model.mailboxes.message_tables import to_messages, to_table
 from restante.model.publishing.message import NEVER, Message
 from restante.model.storage.catalog import mailbox
 from restante.model.storage.changes import BlobKey

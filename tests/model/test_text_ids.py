@@ -16,7 +16,7 @@ from restante.limits import ID_BYTES_MAX, ID_CHARACTERS_MAX
 from restante.model.columns.text_ids import has_text, id_bytes, pack, packed, split, unpacked, uuid_of_text
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import uuid_texts
-from restante.model.mailboxes.outtake import to_messages, to_table
+from restante.model.mailboxes.message_tables import to_messages, to_table
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing.intake import from_arrow, from_messages
 from restante.model.publishing.letter import letter_of

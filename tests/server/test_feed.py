@@ -14,7 +14,7 @@ import pytest
 from pyarrow import ipc
 
 from restante.model.feed.feed import FEED_SCHEMA
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 from restante.server.connections.room import Wait
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings

@@ -575,8 +575,8 @@ def test_when_pushing_fails_everybody_gets_the_messages_from_history(
         raise ZeroDivisionError
 
     with live(running, "ada") as ada, monkeypatch.context() as faulty:
-        faulty.setattr("restante.server.live.post.letter_json", fail)
-        faulty.setattr("restante.server.live.post.parcel_rows", fail)
+        faulty.setattr("restante.server.live.connected_clients.letter_json", fail)
+        faulty.setattr("restante.server.live.connected_clients.parcel_rows", fail)
         wire.publish({"recipient": "ada", "data": 1})
         running.desk.hub.call(Publish.of(table(["ada"] * 100, list(range(2, 102)))))
         assert ada.data(101) == list(range(1, 102))

@@ -23,7 +23,7 @@ from restante.model.batches.batch import decode_batch, decode_counts
 from restante.model.consignments.consignment import decode_consignment
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
 from restante.model.mailboxes.answers import BundleAnswer, Reason
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.few_or_many import few_or_many
 from restante.model.shards.ranges import shard_of
 from restante.model.shards.rounds import decode_prepared, is_held_for

@@ -27,8 +27,8 @@ from restante.calls.shards import (
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, ConsignmentUnknown, MessageConflict, Unavailable
 from restante.hub.batches import part_calls
 from restante.hub.consignments import rounds
-from restante.hub.consignments.doubts import note_doubts
 from restante.hub.consignments.prepared import Prepared
+from restante.hub.consignments.rounds_in_doubt import note_doubts
 from restante.hub.engine.core import parse_uuid
 from restante.hub.engine.procedures import Ask, run
 from restante.hub.publishing.holds import Holds

@@ -28,6 +28,11 @@ def test_gerunds_are_found_and_nouns_are_not(source: Path) -> None:
     assert check_shape.gerunds([written(source, name) for name in names]) == ["judging.py", "hub/late_asking.py"]
 
 
+def test_names_that_say_nothing_are_found(source: Path) -> None:
+    names = ("deeds.py", "hub/ways.py", "hub/ways_of_mail.py", "hub/batches.py")
+    assert check_shape.silent([written(source, name) for name in names]) == ["deeds.py", "hub/ways.py"]
+
+
 def test_a_package_that_reaches_into_a_hub_is_found(source: Path) -> None:
     paths = [
         written(source, "server/health/rates.py", "one = 1\ntotals = hub.core.committer.totals\n"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from restante.errors import Fault, InvalidMessage
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.answers import BundleAnswer
-from restante.model.mailboxes.outtake import to_table
+from restante.model.mailboxes.message_tables import to_table
 from restante.model.publishing import intake
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 from restante.wire.incoming.incoming import Body, Sent, decode_messages

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from restante.errors import InvalidMessage, InvalidRequest
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.letter import letter_of
 from restante.model.publishing.message import Message, State
 from restante.wire import live

@@ -17,7 +17,7 @@ from pyarrow import ipc
 from restante.limits import ANSWER_BYTES_TARGET, ANSWER_ROWS_MAX, MIB
 from restante.model.columns.json_documents import is_utf8
 from restante.model.columns.media_types import is_json
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, to_messages
 from restante.model.publishing.message import Message, State
 from restante.wire.outgoing.base64_columns import base64_texts
 from restante.wire.outgoing.outgoing import (

@@ -20,7 +20,7 @@ from restante.backplanes.kafka_library import kafka_library, kafka_settings, top
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_compacted import compacted, erased_keys, erasures_of, without_erased
-from restante.bridges.out_forms import chosen_rows, encoder
+from restante.bridges.out_encoders import chosen_rows, encoder
 from restante.bridges.out_producers import OutGroup, OutPlace, OutProducer, out_producer
 from restante.bridges.out_records import OutRecords
 from restante.client.surface.surface import Group, Hub, SharedPage

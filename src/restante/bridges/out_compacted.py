@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.backplanes.kafka_library import kafka_library
-from restante.bridges.out_forms import Encode
+from restante.bridges.out_encoders import Encode
 from restante.bridges.out_records import OutRecords, text_bytes
 from restante.decoders import json_decoder
 from restante.model.columns.arrow import column_of, nulls_of, numbers_of, strings_of

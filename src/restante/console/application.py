@@ -28,8 +28,8 @@ from restante.console.web.exchanges import (
     send_reply,
 )
 from restante.console.web.known_extras import KnownExtras
-from restante.console.web.patience import Patience
 from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
+from restante.console.web.slow_answers import SlowAnswers
 from restante.console.web.streams import PageStreams
 from restante.console.web.visits import ConsoleVisitor, Visit
 from restante.errors import Forbidden, Internal, InvalidRequest, NotFound, RestanteError, Unauthenticated
@@ -58,7 +58,7 @@ class Console:
         self._sessions = ConsoleSessions(time.monotonic)
         self._router = ConsoleRouter(ROUTES)
         self._streams = PageStreams(stream_seconds)
-        self._patience = Patience()
+        self._slow_answers = SlowAnswers()
         self._extras = KnownExtras()
 
     def drain(self) -> None:
@@ -137,7 +137,7 @@ class Console:
         hub = HubAsker(self._door, None if session is None else session.token)
         visitor = await hub.get(ConsoleVisitor, "whoami")
         extras = await self._extras.of(visitor, hub)
-        return Visit(request, visitor, hub, self._patience, self._sessions.seal(cookie), extras)
+        return Visit(request, visitor, hub, self._slow_answers, self._sessions.seal(cookie), extras)
 
     def _cookie_of(self, request: ConsoleRequest) -> tuple[str, bool]:
         """The visitor's cookie, or a new one."""

@@ -23,7 +23,7 @@ from restante.server.health.health_rounds import HealthRounds
 from restante.server.health.measures import measure_server
 from restante.server.health.metrics import Metrics
 from restante.server.health.rates import HubRates, Rates
-from restante.server.live.post import ConnectedClients
+from restante.server.live.connected_clients import ConnectedClients
 from restante.settings import Settings
 from restante.settings.tree import KeyPath
 

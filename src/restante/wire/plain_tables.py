@@ -14,7 +14,7 @@ from restante.limits import SEND_BYTES_MAX, SEND_MESSAGES_MAX
 from restante.model.columns.arrow import Column
 from restante.model.columns.arrow_checks import size_of
 from restante.model.columns.uuids import made_uuids
-from restante.model.mailboxes.outtake import id_column
+from restante.model.mailboxes.message_tables import id_column
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID
 from restante.wire.publish_json import Making
 

@@ -19,7 +19,7 @@ from restante.errors import InvalidRequest
 from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import time_column, to_table
+from restante.model.mailboxes.message_tables import time_column, to_table
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import has_broadcast, spread
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many

@@ -15,7 +15,7 @@ import pyarrow as pa
 from restante.errors import InvalidRequest
 from restante.model.columns.arrow import Column, column_of, numbers_of
 from restante.model.feed.feed import FEED_SCHEMA
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 
 STORED = "stored"
 """The change of what a snapshot found."""

@@ -16,7 +16,7 @@ from restante.errors import InvalidRequest
 from restante.limits import LARGE_DATA_BYTES_MAX, PARCEL_BYTES_MAX
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.answers import Receipt
-from restante.model.mailboxes.outtake import to_messages, to_table
+from restante.model.mailboxes.message_tables import to_messages, to_table
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing import intake
 from restante.model.publishing.message import NEVER, Message, State

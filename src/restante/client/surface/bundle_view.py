@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from restante.model.figures import counted
 from restante.model.mailboxes.answers import BundleAnswer
-from restante.model.mailboxes.outtake import with_text_ids
+from restante.model.mailboxes.message_tables import with_text_ids
 from restante.model.publishing.message import Message
 
 

@@ -16,7 +16,7 @@ from restante.model.columns.arrow import strings_of
 from restante.model.feed.feed_answers import FeedAnswer, SnapshotAnswer
 from restante.model.mailboxes.answers import BundleAnswer, HistoryPage, Reason
 from restante.model.mailboxes.few_rows import StoredLetter
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, to_messages
 from restante.wire.bundle_letters import decode_letters, split_texts
 from restante.wire.media import LETTERS
 

@@ -65,7 +65,7 @@ from restante.model.mailboxes.answers import (
     RecipientPage,
 )
 from restante.model.mailboxes.filters import check_purge
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Many
 from restante.model.publishing.message import Message

@@ -99,7 +99,7 @@ async def batch(visit: Visit) -> ConsoleReply:
     own = visit.place["batch"]
     status = await visit.hub.get(BatchStatus, "batches", own)
     slow, pending = await asyncio.gather(
-        visit.patiently(
+        visit.remembered(
             ProgressPage, "batches", own, "progress", slowest=True, limit=visit.rows, after=visit.asked("after")
         ),
         _pending(visit, status),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from restante.console.pages.deeds import DEEDS, ConsoleDeed, Prospect, said
+from restante.console.pages.changes import CHANGES, ConsoleChange, Prospect, said
 from restante.console.view.frame import form, page
 from restante.console.view.markup import Markup, at, clean, tag
 from restante.console.view.tables import note
@@ -16,36 +16,36 @@ from restante.errors import Forbidden, NotFound, RestanteError, Unauthenticated
 from restante.wire.problems import status_of
 
 
-def _deed(visit: Visit) -> ConsoleDeed:
-    deed = DEEDS.get(visit.place["deed"])
-    if deed is None or not deed.may(visit.visitor):
+def _change(visit: Visit) -> ConsoleChange:
+    change = CHANGES.get(visit.place["change"])
+    if change is None or not change.may(visit.visitor):
         raise NotFound("There is no such change, or your token may not make it.")
-    return deed
+    return change
 
 
 async def consider(visit: Visit) -> ConsoleReply:
     """The dry run, and the form that confirms it."""
-    deed = _deed(visit)
-    told = said(deed, dict(visit.request.query))
-    return _confirm(visit, deed, told, await deed.look(visit, told))
+    change = _change(visit)
+    told = said(change, dict(visit.request.query))
+    return _confirm(visit, change, told, await change.look(visit, told))
 
 
 async def carry_out(visit: Visit) -> ConsoleReply:
     """Do it, if the name was typed; else ask once more."""
-    deed = _deed(visit)
-    told = said(deed, dict(visit.request.form))
-    prospect = await deed.look(visit, told)
-    if visit.request.form.get("again") or visit.request.form.get("counted", "") != _counted(deed, told):
-        return _confirm(visit, deed, told, prospect)
+    change = _change(visit)
+    told = said(change, dict(visit.request.form))
+    prospect = await change.look(visit, told)
+    if visit.request.form.get("again") or visit.request.form.get("counted", "") != _counted(change, told):
+        return _confirm(visit, change, told, prospect)
     if not is_typed(visit.request.form.get("typed", ""), prospect.typed):
-        return _confirm(visit, deed, told, prospect, _NOT_TYPED)
+        return _confirm(visit, change, told, prospect, _NOT_TYPED)
     try:
-        count = await deed.act(visit, told)
+        count = await change.act(visit, told)
     except (Unauthenticated, Forbidden):
         raise
     except RestanteError as error:
-        return _confirm(visit, deed, told, prospect, _Refusal(error.message, status_of(error.code)))
-    name = visit.place["deed"]
+        return _confirm(visit, change, told, prospect, _Refusal(error.message, status_of(error.code)))
+    name = visit.place["change"]
     target = _GONE_TO.get(name) or prospect.back
     return redirect(f"{target}?done={name}" + ("" if count is None else f"&count={count}"))
 
@@ -70,15 +70,15 @@ _NOT_TYPED = _Refusal("That is not the name. Nothing was changed.", 422)
 
 
 def _confirm(
-    visit: Visit, deed: ConsoleDeed, told: dict[str, str], prospect: Prospect, refusal: _Refusal | None = None
+    visit: Visit, change: ConsoleChange, told: dict[str, str], prospect: Prospect, refusal: _Refusal | None = None
 ) -> ConsoleReply:
-    shown = () if prospect.fields is None else deed.optional
+    shown = () if prospect.fields is None else change.optional
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in told.items() if name not in shown]
-    hidden.append(tag("input", type="hidden", name="counted", value=_counted(deed, told)))
-    tone = "warn" if deed.danger and not prospect.vain else "plain"
-    typed = None if prospect.vain else _typed(deed, prospect)
+    hidden.append(tag("input", type="hidden", name="counted", value=_counted(change, told)))
+    tone = "warn" if change.danger and not prospect.vain else "plain"
+    typed = None if prospect.vain else _typed(change, prospect)
     nothing = note("plain", "There is nothing to change.") if prospect.vain else None
-    body = form(visit, ("do", visit.place["deed"]), hidden, prospect.fields, typed, class_="confirm panel")
+    body = form(visit, ("do", visit.place["change"]), hidden, prospect.fields, typed, class_="confirm panel")
     problem = note("bad", refusal.text) if refusal else None
     back = tag("p", tag("a", "Back" if prospect.vain else "Cancel: change nothing", href=prospect.back))
     effect = note(
@@ -90,12 +90,12 @@ def _confirm(
     return page(visit, prospect.title, problem, effect, nothing, body, back, status=refusal.status if refusal else 200)
 
 
-def _counted(deed: ConsoleDeed, told: dict[str, str]) -> str:
+def _counted(change: ConsoleChange, told: dict[str, str]) -> str:
     """The fields for which the numbers were shown: if something else is sent, they are shown again before anything is done."""
-    return urlencode([(name, told[name]) for name in deed.optional if name in told])
+    return urlencode([(name, told[name]) for name in change.optional if name in told])
 
 
-def _typed(deed: ConsoleDeed, prospect: Prospect) -> Markup:
+def _typed(change: ConsoleChange, prospect: Prospect) -> Markup:
     field = tag(
         "input",
         type="text",
@@ -107,11 +107,11 @@ def _typed(deed: ConsoleDeed, prospect: Prospect) -> Markup:
         data_typed=prospect.typed,
     )
     label = tag("label", "To confirm, type ", tag("code", prospect.typed), for_="typed")
-    button = tag("button", deed.label, class_="danger" if deed.danger else "primary", type="submit")
+    button = tag("button", change.label, class_="danger" if change.danger else "primary", type="submit")
     return tag("div", label, field, button, class_="typed")
 
 
 ROUTES = (
-    ConsoleRoute("GET", "do/{deed}", consider, lambda _: True),
-    ConsoleRoute("POST", "do/{deed}", carry_out, lambda _: True),
+    ConsoleRoute("GET", "do/{change}", consider, lambda _: True),
+    ConsoleRoute("POST", "do/{change}", carry_out, lambda _: True),
 )

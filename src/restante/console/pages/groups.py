@@ -69,8 +69,8 @@ def _changes(visit: Visit, found: GroupStatus) -> Child:
         return None
     turn = ("resume", "Go on…") if found.paused else ("pause", "Pause…")
     return [
-        tag("a", label, href=at("do", deed, group=found.group), class_=f"button {tone}".strip())
-        for deed, label, tone in ((*turn, ""), ("reset", "Reset…", ""), ("delete-group", "Delete…", "danger"))
+        tag("a", label, href=at("do", change, group=found.group), class_=f"button {tone}".strip())
+        for change, label, tone in ((*turn, ""), ("reset", "Reset…", ""), ("delete-group", "Delete…", "danger"))
     ]
 
 

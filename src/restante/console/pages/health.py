@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from restante.console.pages.overview import leaves, unit_of, wrong
-from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode
+from restante.console.pages.shown_answers import ShownHealth, ShownMeasure, ShownNode
 from restante.console.view.figures import relative, short
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, tag
@@ -23,7 +23,7 @@ _FLOWS = {
 
 
 async def health(visit: Visit) -> ConsoleReply:
-    found = await visit.hub.get(SeenHealth, "health", history=True)
+    found = await visit.hub.get(ShownHealth, "health", history=True)
     parts = {leaf.name: leaf for leaf in leaves(found)}
     measured = [leaf for leaf in parts.values() if leaf.measures]
     return page(
@@ -35,7 +35,7 @@ async def health(visit: Visit) -> ConsoleReply:
     )
 
 
-def _flows(found: SeenHealth) -> Markup:
+def _flows(found: ShownHealth) -> Markup:
     rows = [
         (tag("b", flow.name.capitalize()), state_mark(flow.state, words=True), _FLOWS.get(flow.name, ""), _needs(flow))
         for flow in found.parts
@@ -43,18 +43,18 @@ def _flows(found: SeenHealth) -> Markup:
     return section("Flows, and what each needs", table(("Flow", "State", "", "Needs"), rows, caption="Flows"))
 
 
-def _needs(flow: SeenNode) -> Markup:
+def _needs(flow: ShownNode) -> Markup:
     items = [tag("span", state_mark(part.state), part.name, class_="need") for part in flow.parts]
     return tag("span", items, class_="needs")
 
 
-def _parts(measured: Iterable[SeenNode]) -> Markup:
+def _parts(measured: Iterable[ShownNode]) -> Markup:
     rows = [row for leaf in measured for row in _measures(leaf)]
     heads = ("Part", "Measure", "State", "#Now", "#Yellow", "#Red", "Since")
     return section("What was measured", table(heads, rows, caption="Measures of every part"))
 
 
-def _measures(leaf: SeenNode) -> Iterable[tuple[Child, ...]]:
+def _measures(leaf: ShownNode) -> Iterable[tuple[Child, ...]]:
     for index, measure in enumerate(leaf.measures):
         name: Child = tag("b", leaf.name) if index == 0 else ""
         yield (
@@ -68,7 +68,7 @@ def _measures(leaf: SeenNode) -> Iterable[tuple[Child, ...]]:
         )
 
 
-def _named(measure: SeenMeasure) -> Child:
+def _named(measure: ShownMeasure) -> Child:
     said = tag("div", measure.reason, class_="red") if measure.reason else None
     return measure.name.replace("_", " "), said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from restante.console.pages.seen import SeenHistory, SeenLine, SeenPlace
+from restante.console.pages.shown_answers import ShownHistory, ShownLine, ShownPlace
 from restante.console.view.figures import counted, relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -70,7 +70,7 @@ async def mailbox(visit: Visit) -> ConsoleReply:
     explanation, history, place = await asyncio.gather(
         visit.hub.get(Explanation, "recipients", name, "explain"),
         _read_history(visit, name, state, before),
-        visit.hub.maybe(SeenPlace, "recipients", name, "partition"),
+        visit.hub.maybe(ShownPlace, "recipients", name, "partition"),
     )
     return page(
         visit,
@@ -83,12 +83,12 @@ async def mailbox(visit: Visit) -> ConsoleReply:
     )
 
 
-async def _read_history(visit: Visit, name: str, state: str | None, before: int | None) -> SeenHistory:
+async def _read_history(visit: Visit, name: str, state: str | None, before: int | None) -> ShownHistory:
     """A page of it; nothing for a stream, which sends no history."""
     if visit.again:
-        return SeenHistory(messages=())
+        return ShownHistory(messages=())
     given = {"before": before or _NEWEST, "state": state, "limit": _ROWS, "without_data": True}
-    return await visit.hub.get(SeenHistory, "recipients", name, "messages", **given)
+    return await visit.hub.get(ShownHistory, "recipients", name, "messages", **given)
 
 
 def check_mailbox(visit: Visit, name: str) -> None:
@@ -96,7 +96,7 @@ def check_mailbox(visit: Visit, name: str) -> None:
         raise Forbidden("Your token is not for this recipient.")
 
 
-def _above(visit: Visit, name: str, place: SeenPlace | None) -> Child:
+def _above(visit: Visit, name: str, place: ShownPlace | None) -> Child:
     where = None if place is None else tag("span", f"partition {place.partition}", class_="soft")
     if not visit.visitor.operates:
         return where
@@ -157,7 +157,7 @@ def _taken_by(name: str | None) -> Child:
     return tag("span", "no token was asked for", class_="none") if name is None else ("token ", tag("code", name))
 
 
-def _history(visit: Visit, history: SeenHistory, state: str | None, *, first: bool) -> Markup:
+def _history(visit: Visit, history: ShownHistory, state: str | None, *, first: bool) -> Markup:
     name = visit.place["recipient"]
     rows = [_message_row(name, message) for message in reversed(history.messages)]
     heads = ("State", "Message", "Kind", "Origin", "#Number", "Published", "Collected")
@@ -167,7 +167,7 @@ def _history(visit: Visit, history: SeenHistory, state: str | None, *, first: bo
     return section("History", inner, pager(visit, history.next, name="before", first=first), aside=_states(name, state))
 
 
-def _message_row(name: str, message: SeenLine) -> tuple[Child, ...]:
+def _message_row(name: str, message: ShownLine) -> tuple[Child, ...]:
     return (
         badge(message.state),
         tag("code", link(short_id(message.id), "recipients", name, "messages", message.id), title=message.id),

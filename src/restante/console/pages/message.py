@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.console.pages.mailbox import check_mailbox
-from restante.console.pages.seen import SeenMessage
+from restante.console.pages.shown_answers import ShownMessage
 from restante.console.view.figures import byte_count, number, relative, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -40,12 +40,12 @@ async def message(visit: Visit) -> ConsoleReply:
     )
 
 
-async def _found(visit: Visit) -> SeenMessage:
+async def _found(visit: Visit) -> ShownMessage:
     check_mailbox(visit, visit.place["recipient"])
-    return await visit.hub.get(SeenMessage, "recipients", visit.place["recipient"], "messages", visit.place["id"])
+    return await visit.hub.get(ShownMessage, "recipients", visit.place["recipient"], "messages", visit.place["id"])
 
 
-def _facts(name: str, found: SeenMessage) -> list[tuple[str, Child]]:
+def _facts(name: str, found: ShownMessage) -> list[tuple[str, Child]]:
     return [
         ("Recipient", link(name, "recipients", name)),
         ("State", badge(found.state)),
@@ -64,11 +64,11 @@ def _facts(name: str, found: SeenMessage) -> list[tuple[str, Child]]:
     ]
 
 
-def _properties(found: SeenMessage) -> Markup:
+def _properties(found: ShownMessage) -> Markup:
     return facts((key, value) for key, value in sorted(found.properties.items()))
 
 
-def _actions(visit: Visit, name: str, found: SeenMessage) -> Child:
+def _actions(visit: Visit, name: str, found: ShownMessage) -> Child:
     """The changes that may be made in its state, for those who may."""
     if not visit.visitor.operates:
         return None
@@ -77,18 +77,18 @@ def _actions(visit: Visit, name: str, found: SeenMessage) -> Child:
     return [
         tag(
             "a",
-            titles[deed],
-            href=at("do", deed, recipient=name, id=found.id),
-            class_="button danger" if deed == "withdraw" else "button",
+            titles[change],
+            href=at("do", change, recipient=name, id=found.id),
+            class_="button danger" if change == "withdraw" else "button",
         )
-        for deed in offered
+        for change in offered
     ]
 
 
 # The data
 
 
-def octets_of(found: SeenMessage) -> bytes | None:
+def octets_of(found: ShownMessage) -> bytes | None:
     """The data as bytes: JSON as it came, text in UTF-8; None of a claim check."""
     if found.data_base64 is not None:
         return found.data_base64
@@ -97,7 +97,7 @@ def octets_of(found: SeenMessage) -> bytes | None:
     return bytes(found.data) or None
 
 
-def picture_type(found: SeenMessage) -> str | None:
+def picture_type(found: ShownMessage) -> str | None:
     """The type under which it may be shown as a picture: it says so, and begins so."""
     content, media_type = found.data_base64, (found.media_type or "").partition(";")[0].strip().lower()
     if content is None or len(content) > CONSOLE_PICTURE_BYTES_MAX:
@@ -106,7 +106,7 @@ def picture_type(found: SeenMessage) -> str | None:
     return media_type if begins else None
 
 
-def _data(name: str, own: str, found: SeenMessage) -> Child:
+def _data(name: str, own: str, found: ShownMessage) -> Child:
     content = octets_of(found)
     if content is None:
         return tag("p", "A claim check: its origin delivers the content when the message is peeked.", class_="empty")
@@ -138,7 +138,7 @@ def _is_text(content: bytes) -> bool:
     return content.lstrip(b" \t\r\n").startswith(b'"')
 
 
-def _as_text(found: SeenMessage, content: bytes) -> str | None:
+def _as_text(found: ShownMessage, content: bytes) -> str | None:
     if found.text is not None:
         return found.text
     if not (found.media_type or "").startswith("text/"):
@@ -170,7 +170,7 @@ def _hex_line(start: int, octets: bytes) -> str:
     return f"{start:08x}  {octets.hex(' '):<{3 * _OCTETS_A_LINE - 1}}  {shown}"
 
 
-def _data_aside(name: str, own: str, found: SeenMessage) -> Child:
+def _data_aside(name: str, own: str, found: ShownMessage) -> Child:
     content = octets_of(found)
     if content is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.console.pages.seen import SeenHubNode, SeenNodeMap, SeenRound, SeenRounds, SeenShard
+from restante.console.pages.shown_answers import ShownHubNode, ShownNodeMap, ShownRound, ShownRounds, ShownShard
 from restante.console.view.figures import counted, relative, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -14,7 +14,7 @@ from restante.errors import RestanteError
 
 
 async def nodes(visit: Visit) -> ConsoleReply:
-    found = await visit.hub.get(SeenNodeMap, "nodes")
+    found = await visit.hub.get(ShownNodeMap, "nodes")
     rounds = await _seen_rounds(visit) if visit.visitor.operates else None
     return page(
         visit,
@@ -26,21 +26,21 @@ async def nodes(visit: Visit) -> ConsoleReply:
     )
 
 
-async def _seen_rounds(visit: Visit) -> SeenRounds | None:
+async def _seen_rounds(visit: Visit) -> ShownRounds | None:
     """Shards are asked for them; if one does not answer, nobody waits for it."""
     try:
-        found = await visit.patiently(SeenRounds, "rounds")
+        found = await visit.remembered(ShownRounds, "rounds")
     except RestanteError:
         return None
     return None if found is None else found.answer
 
 
-def unserved(found: SeenNodeMap) -> bool:
+def unserved(found: ShownNodeMap) -> bool:
     """Whether there is a shard whose answers are missing."""
     return any(one.state != "serving" for one in found.shards)
 
 
-def ailing(found: SeenNodeMap) -> Markup | None:
+def ailing(found: ShownNodeMap) -> Markup | None:
     """The nodes and shards that an operator has to see first."""
     said: list[Child] = [
         tag("p", f"Shard {one.shard} (partitions {one.first} to {one.last}) is {one.state}. {one.reason or ''}")
@@ -56,7 +56,7 @@ def ailing(found: SeenNodeMap) -> Markup | None:
     return note("warn", *said, title="Not all is well") if said else None
 
 
-def _nodes(found: SeenNodeMap, *, operates: bool) -> Markup:
+def _nodes(found: ShownNodeMap, *, operates: bool) -> Markup:
     owned: dict[str | None, int] = {}
     for shard in found.shards:
         owned[shard.node] = owned.get(shard.node, 0) + 1
@@ -70,7 +70,7 @@ def _nodes(found: SeenNodeMap, *, operates: bool) -> Markup:
     return section("Nodes", table(heads, rows, caption="Nodes"))
 
 
-def _node(one: SeenHubNode, shards: int, *, offered: bool) -> tuple[Child, ...]:
+def _node(one: ShownHubNode, shards: int, *, offered: bool) -> tuple[Child, ...]:
     shown: tuple[Child, ...] = (
         tag("b", one.node),
         tag("code", one.address or ""),
@@ -84,13 +84,13 @@ def _node(one: SeenHubNode, shards: int, *, offered: bool) -> tuple[Child, ...]:
     return (*shown, drain) if offered else shown
 
 
-def _shards(found: SeenNodeMap) -> Markup:
+def _shards(found: ShownNodeMap) -> Markup:
     rows = [_shard(one) for one in found.shards]
     heads = ("#Shard", "Partitions", "Owner", "State", "#Fence", "#Lease left")
     return section("Shards", table(heads, rows, caption="Shards"))
 
 
-def _shard(one: SeenShard) -> tuple[Child, ...]:
+def _shard(one: ShownShard) -> tuple[Child, ...]:
     lease = "no lease" if one.lease_seconds is None else f"{one.lease_seconds:.1f} s"
     return (
         whole(one.shard),
@@ -102,7 +102,7 @@ def _shard(one: SeenShard) -> tuple[Child, ...]:
     )
 
 
-def _rounds(found: SeenRounds | None) -> Markup | None:
+def _rounds(found: ShownRounds | None) -> Markup | None:
     if found is None or not found.rounds:
         return None
     heads = ("Consignment", "#Shard", "State", "#Messages", "Since", "What to do")
@@ -110,7 +110,7 @@ def _rounds(found: SeenRounds | None) -> Markup | None:
     return section(f"{counted(len(found.rounds), 'consignment')} being committed over several shards", listed)
 
 
-def _round(one: SeenRound) -> tuple[Child, ...]:
+def _round(one: ShownRound) -> tuple[Child, ...]:
     return (
         link(one.consignment, "consignments", one.consignment),
         whole(one.shard),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from restante.console.pages.seen import SeenClients, SeenSetting, SeenSettings, SeenToken, SeenTokens
+from restante.console.pages.shown_answers import ShownClients, ShownSetting, ShownSettings, ShownToken, ShownTokens
 from restante.console.view.figures import relative, whole
 from restante.console.view.frame import form, page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -21,7 +21,7 @@ _SIZES = ((1_024 * MIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
 async def live(visit: Visit) -> ConsoleReply:
-    found = await visit.hub.get(SeenClients, "live", limit=visit.rows, after=visit.asked("after"))
+    found = await visit.hub.get(ShownClients, "live", limit=visit.rows, after=visit.asked("after"))
     rows = [
         (
             link(one.recipient, "recipients", one.recipient),
@@ -46,7 +46,7 @@ async def live(visit: Visit) -> ConsoleReply:
 
 
 async def settings(visit: Visit) -> ConsoleReply:
-    found = await visit.hub.get(SeenSettings, "settings")
+    found = await visit.hub.get(ShownSettings, "settings")
     search = (visit.asked("search") or "").lower()
     rows = [
         (tag("code", one.key), (_value(one.value), _in_words(one)), _source(one.source))
@@ -66,8 +66,8 @@ async def settings(visit: Visit) -> ConsoleReply:
     )
     listed = table(("Setting", "Value", "From"), rows, empty="No setting has this in its name.", caption="Settings")
     upkeep = [
-        tag("a", label, href=at("do", deed), class_="button")
-        for deed, label in (("file", "File now…"), ("expire", "Expire now…"), ("retain", "Retain now…"))
+        tag("a", label, href=at("do", change), class_="button")
+        for change, label in (("file", "File now…"), ("expire", "Expire now…"), ("retain", "Retain now…"))
     ]
     said = tag(
         "p", "As the hub was started. Changes take effect when it starts again. Secrets are not shown.", class_="soft"
@@ -85,7 +85,7 @@ def _value(value: object) -> Child:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def _in_words(one: SeenSetting) -> Child:
+def _in_words(one: ShownSetting) -> Child:
     """A number of seconds or bytes in a larger unit, if it is a whole number of those."""
     if isinstance(one.value, bool) or not isinstance(one.value, int | float):
         return None
@@ -107,7 +107,7 @@ async def tokens(visit: Visit) -> ConsoleReply:
 
 
 async def _tokens(visit: Visit, *said: Child, status: int = 200) -> ConsoleReply:
-    found = await visit.hub.get(SeenTokens, "tokens", limit=visit.rows, after=visit.asked("after"))
+    found = await visit.hub.get(ShownTokens, "tokens", limit=visit.rows, after=visit.asked("after"))
     rows = [_token_row(visit, one) for one in found.tokens]
     heads = ("Token", "State", "Roles", "Only for", "Note", "Made", "Expires", "")
     listed = section(
@@ -126,7 +126,7 @@ async def _tokens(visit: Visit, *said: Child, status: int = 200) -> ConsoleReply
     return page(visit, "Tokens", *said, listed, _new(visit, refused=status >= 400), status=status)
 
 
-def _token_row(visit: Visit, one: SeenToken) -> tuple[Child, ...]:
+def _token_row(visit: Visit, one: ShownToken) -> tuple[Child, ...]:
     bounds = [
         f"{name}: {', '.join(values)}"
         for name, values in (("origins", one.origins), ("recipients", one.recipients), ("groups", one.groups))

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from restante.console.pages.batches import batch_rows
 from restante.console.pages.jobs import failing
 from restante.console.pages.nodes import ailing, unserved
-from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenNodeMap, SeenRates, SeenRecipients
+from restante.console.pages.shown_answers import (
+    ShownHealth,
+    ShownMeasure,
+    ShownNode,
+    ShownNodeMap,
+    ShownRates,
+    ShownRecipients,
+)
 from restante.console.view.figures import relative, short, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -16,7 +23,7 @@ from restante.console.view.plots import PlotValues, line_plot, max_of, minute_st
 from restante.console.view.tables import note, on_its_way, section, state_mark, table
 from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply, redirect
-from restante.console.web.patience import Remembered
+from restante.console.web.slow_answers import Remembered
 from restante.console.web.visits import Visit
 from restante.model.batches.batch_answers import BatchPage
 from restante.model.jobs.job_answers import JobPage
@@ -30,12 +37,12 @@ async def overview(visit: Visit) -> ConsoleReply:
     """The overview; a visitor who may not see it gets the first page that they may see."""
     if not visit.visitor.reads:
         return redirect(_elsewhere(visit))
-    shards = await visit.hub.maybe(SeenNodeMap, "nodes") if visit.extras.nodes else None
+    shards = await visit.hub.maybe(ShownNodeMap, "nodes") if visit.extras.nodes else None
     if shards is not None and unserved(shards):
         return _without_figures(visit, shards)
     rates, health, most, oldest, batches, jobs = await asyncio.gather(
-        visit.hub.get(SeenRates, "rates"),
-        visit.hub.maybe(SeenHealth, "health", history=True),
+        visit.hub.get(ShownRates, "rates"),
+        visit.hub.maybe(ShownHealth, "health", history=True),
         _recipients(visit, "waiting"),
         _recipients(visit, "oldest"),
         visit.hub.maybe(BatchPage, "batches", state="sealed", limit=5),
@@ -59,7 +66,7 @@ async def overview(visit: Visit) -> ConsoleReply:
     )
 
 
-def _without_figures(visit: Visit, shards: SeenNodeMap) -> ConsoleReply:
+def _without_figures(visit: Visit, shards: ShownNodeMap) -> ConsoleReply:
     """Figures are of all shards. While one does not serve there are none, and what is wrong is all the more to be seen."""
     told = tag("p", "Figures are of all shards: they come back when each serves. ", link("Nodes and shards", "nodes"))
     return page(
@@ -77,10 +84,10 @@ def _elsewhere(visit: Visit) -> str:
     return at("batches") if visit.visitor.looks else at("groups")
 
 
-async def _recipients(visit: Visit, order: str) -> Remembered[SeenRecipients] | None:
+async def _recipients(visit: Visit, order: str) -> Remembered[ShownRecipients] | None:
     if not visit.visitor.operates:
         return None
-    return await visit.patiently(SeenRecipients, "recipients", order=order, limit=_TOP)
+    return await visit.remembered(ShownRecipients, "recipients", order=order, limit=_TOP)
 
 
 # --- Problems
@@ -99,9 +106,9 @@ def _failing_jobs(found: JobPage | None) -> Markup | None:
     return note("warn", tag("ul", items, class_="wrong"), title="Jobs that need a look") if items else None
 
 
-def unwell(node: SeenNode) -> Iterator[tuple[SeenNode, SeenMeasure]]:
+def unwell(node: ShownNode) -> Iterator[tuple[ShownNode, ShownMeasure]]:
     """Each measure that is beyond its bounds, once, the worst first."""
-    found: dict[tuple[str, str], tuple[SeenNode, SeenMeasure]] = {}
+    found: dict[tuple[str, str], tuple[ShownNode, ShownMeasure]] = {}
     for leaf in leaves(node):
         for measure in leaf.measures:
             if measure.state != "green":
@@ -109,14 +116,14 @@ def unwell(node: SeenNode) -> Iterator[tuple[SeenNode, SeenMeasure]]:
     yield from sorted(found.values(), key=lambda pair: (pair[1].state != "red", pair[0].name))
 
 
-def leaves(node: SeenNode) -> Iterator[SeenNode]:
+def leaves(node: ShownNode) -> Iterator[ShownNode]:
     if not node.parts:
         yield node
     for part in node.parts:
         yield from leaves(part)
 
 
-def wrong(health: SeenHealth | None) -> Markup:
+def wrong(health: ShownHealth | None) -> Markup:
     if health is None:
         return note("plain", "The first round of checks has not ended yet.")
     found = list(unwell(health))
@@ -139,7 +146,7 @@ def wrong(health: SeenHealth | None) -> Markup:
     return note(tone, tag("ul", items, class_="wrong"), title="What is wrong")
 
 
-def measure_text(measure: SeenMeasure) -> Child:
+def measure_text(measure: ShownMeasure) -> Child:
     name = measure.name.replace("_", " ")
     if measure.reason is not None:
         return f"{name}: {measure.reason}"
@@ -153,7 +160,7 @@ def unit_of(unit: str) -> str:
 # --- Throughput
 
 
-def _tiles(rates: SeenRates) -> Markup:
+def _tiles(rates: ShownRates) -> Markup:
     per_second = [
         _per_second(column, rates.seconds)
         for column in (rates.accepted, rates.collected, rates.commits, rates.requests)
@@ -189,7 +196,7 @@ def _per_second(column: Sequence[int], seconds: float) -> list[float]:
     return [count / seconds for count in column]
 
 
-def _tile(rates: SeenRates, label: str, values: PlotValues, unit: str, below: str) -> Markup:
+def _tile(rates: ShownRates, label: str, values: PlotValues, unit: str, below: str) -> Markup:
     latest = next((value for value in reversed(values) if value is not None), None)
     shown = "–" if latest is None else short(latest)
     unit = unit.removesuffix("s") if shown == "1" and unit in _COUNTED else unit
@@ -203,7 +210,7 @@ def _tile(rates: SeenRates, label: str, values: PlotValues, unit: str, below: st
     )
 
 
-def _hour(health: SeenHealth | None) -> Markup | None:
+def _hour(health: ShownHealth | None) -> Markup | None:
     if health is None:
         return None
     minutes = [
@@ -223,7 +230,7 @@ def _hour(health: SeenHealth | None) -> Markup | None:
 # Where most waits
 
 
-def _top(visit: Visit, name: str, title: str, found: Remembered[SeenRecipients] | None) -> Markup:
+def _top(visit: Visit, name: str, title: str, found: Remembered[ShownRecipients] | None) -> Markup:
     order = "oldest" if name == "oldest" else "waiting"
     inner = on_its_way() if found is None else _top_rows(found.answer, title)
     counted_at = None if found is None else tag("span", "counted ", relative(found.came_at), class_="soft")
@@ -231,7 +238,7 @@ def _top(visit: Visit, name: str, title: str, found: Remembered[SeenRecipients] 
     return visit.moving(name, section(title, inner, aside=aside))
 
 
-def _top_rows(found: SeenRecipients, title: str) -> Markup:
+def _top_rows(found: ShownRecipients, title: str) -> Markup:
     rows = [
         (link(one.recipient, "recipients", one.recipient), whole(one.waiting), relative(one.oldest))
         for one in found.recipients

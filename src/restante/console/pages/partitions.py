@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from restante.console.pages.seen import SeenPartition, SeenPartitions
+from restante.console.pages.shown_answers import ShownPartition, ShownPartitions
 from restante.console.view.figures import number, relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -27,7 +27,7 @@ async def partitions(visit: Visit) -> ConsoleReply:
     one = visit.number("partition")
     after = visit.number("after") if one is None else (one - 1 if one else None)
     found = await visit.hub.get(
-        SeenPartitions, "partitions", limit=1 if one is not None else _PARTITIONS_SHOWN, after=after
+        ShownPartitions, "partitions", limit=1 if one is not None else _PARTITIONS_SHOWN, after=after
     )
     if one is not None and not found.partitions:
         raise NotFound(f"There is no partition {one}.")
@@ -51,12 +51,12 @@ def _nodes(owners: set[str], *, whole_list: bool) -> Markup | None:
     return tag("p", f"{said}: {owner}.", class_="soft")
 
 
-def _plot(found: SeenPartitions) -> Markup:
+def _plot(found: ShownPartitions) -> Markup:
     values = [(f"Partition {one.partition}", float(one.waiting)) for one in found.partitions]
     return section("Waiting by partition", column_plot(values, label="Waiting messages of each partition"))
 
 
-def _table(found: SeenPartitions, owners: set[str]) -> Markup:
+def _table(found: ShownPartitions, owners: set[str]) -> Markup:
     most = max((one.waiting for one in found.partitions), default=0)
     rows = [_row(one, most, several=len(owners) > 1) for one in found.partitions]
     heads = (
@@ -71,7 +71,7 @@ def _table(found: SeenPartitions, owners: set[str]) -> Markup:
     return table(heads, rows, caption="Partitions")
 
 
-def _row(one: SeenPartition, most: int, *, several: bool) -> tuple[Child, ...]:
+def _row(one: ShownPartition, most: int, *, several: bool) -> tuple[Child, ...]:
     unfiled = tag("b", whole(one.unfiled), class_="red") if one.unfiled > UNFILED_RUNS_MAX else whole(one.unfiled)
     shown: tuple[Child, ...] = (
         whole(one.partition),
@@ -87,7 +87,7 @@ def _row(one: SeenPartition, most: int, *, several: bool) -> tuple[Child, ...]:
 async def producers(visit: Visit) -> ConsoleReply:
     """The producers of one partition, or of the first partitions."""
     chosen = visit.number("partition")
-    listed = await visit.hub.get(SeenPartitions, "partitions", limit=1_000)
+    listed = await visit.hub.get(ShownPartitions, "partitions", limit=1_000)
     numbers = [one.partition for one in listed.partitions] if chosen is None else [chosen]
     after = visit.asked("after")
     pages = await asyncio.gather(

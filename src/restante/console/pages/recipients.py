@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.console.pages.seen import SeenRecipients
+from restante.console.pages.shown_answers import ShownRecipients
 from restante.console.view.figures import relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -18,8 +18,8 @@ async def recipients(visit: Visit) -> ConsoleReply:
     if not visit.visitor.operates:
         return _own(visit)
     order, search = visit.asked("order") or "waiting", visit.asked("search")
-    found = await visit.patiently(
-        SeenRecipients, "recipients", order=order, search=search, limit=visit.rows, after=visit.asked("after")
+    found = await visit.remembered(
+        ShownRecipients, "recipients", order=order, search=search, limit=visit.rows, after=visit.asked("after")
     )
     inner = tag("div", on_its_way(), class_="panel") if found is None else _table(found.answer, search)
     said = None if found is None else tag("p", "Counted ", relative(found.came_at), ".", class_="soft")
@@ -53,7 +53,7 @@ def _controls(order: str, search: str | None) -> Markup:
     )
 
 
-def _table(found: SeenRecipients, search: str | None) -> Markup:
+def _table(found: ShownRecipients, search: str | None) -> Markup:
     most = max((one.waiting for one in found.recipients), default=0)
     rows = [
         (

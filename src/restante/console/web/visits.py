@@ -11,7 +11,7 @@ import msgspec
 from restante.console.view.markup import Child, Markup, tag
 from restante.console.web.doors import HubAsker
 from restante.console.web.exchanges import ConsoleRequest
-from restante.console.web.patience import Patience, Remembered
+from restante.console.web.slow_answers import Remembered, SlowAnswers
 from restante.errors import InvalidRequest
 from restante.limits import CONSOLE_PAGE_ROWS
 
@@ -93,7 +93,7 @@ class Visit:
     request: ConsoleRequest
     visitor: ConsoleVisitor
     hub: HubAsker
-    patience: Patience
+    slow_answers: SlowAnswers
     seal: str
     """The seal that forms carry."""
     extras: HubExtras = field(default_factory=HubExtras)
@@ -111,10 +111,10 @@ class Visit:
         self.parts[name] = Markup(inner)
         return tag("div", Markup(inner), id=f"part-{name}", data_part=name)
 
-    async def patiently(self, kind: type[T], /, *segments: str, **query: object) -> Remembered[T] | None:
+    async def remembered(self, kind: type[T], /, *segments: str, **query: object) -> Remembered[T] | None:
         """The answer of a route that may take long: what was known before, if it takes too long; None if nothing was."""
         key = (self.visitor.sight, kind, segments, tuple(sorted(query.items(), key=str)))
-        return await self.patience.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)
+        return await self.slow_answers.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)
 
     def asked(self, name: str) -> str | None:
         """The value in the query, if it says anything."""

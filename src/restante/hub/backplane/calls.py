@@ -12,7 +12,7 @@ from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.backplane.parcels import NotForBackplane, RecordCut, column_parcels, letter_parcels
-from restante.hub.backplane.ways import goes_through, refuse_delayed, takes_nothing
+from restante.hub.backplane.publish_checks import goes_through, refuse_delayed, takes_nothing
 from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.engine.committer import answer_all
 from restante.hub.engine.core import Core

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from restante.hub.backplane.doorway import Doorway
-from restante.hub.backplane.ways import NOT_LOOKED_AT
+from restante.hub.backplane.publish_checks import NOT_LOOKED_AT
 from restante.ports.backplane import Backplane
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from restante.calls.backplane import AwaitRecords, ReadFitness
 from restante.errors import RestanteError
 from restante.hub.backplane.memory import BackplaneMemory
-from restante.hub.backplane.ways import NOT_LOOKED_AT
+from restante.hub.backplane.publish_checks import NOT_LOOKED_AT
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
 from restante.limits import BACKPLANE_OUTCOMES_KEPT

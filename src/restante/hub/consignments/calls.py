@@ -22,7 +22,7 @@ from restante.calls.shards import (
 )
 from restante.hub.consignments import commit_consignment, consignments, prepared, rounds, stage
 from restante.hub.consignments.consignments import check_id
-from restante.hub.consignments.doubts import list_rounds
+from restante.hub.consignments.rounds_in_doubt import list_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core

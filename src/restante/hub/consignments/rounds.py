@@ -33,8 +33,8 @@ from restante.hub.batches.batches import plan_seal
 from restante.hub.batches.part_calls import closing
 from restante.hub.consignments.commit_consignment import count_committed, staged_runs
 from restante.hub.consignments.consignments import check_id, discard, leave, require_no_round, touch, usable_row
-from restante.hub.consignments.doubts import note_doubts
 from restante.hub.consignments.prepared import Prepared, inquiring, stage_part
+from restante.hub.consignments.rounds_in_doubt import note_doubts
 from restante.hub.consignments.stage import check_room, open_consignment, repeated, stored_row
 from restante.hub.consignments.staged_parcels import (
     NOTHING_STAGED,

@@ -21,7 +21,7 @@ from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Verdict, judge
-from restante.hub.publishing.lay_out import arrived, laid_out
+from restante.hub.publishing.make_mailbags import arrived, laid_out
 from restante.hub.publishing.publish import maybe_stored
 from restante.hub.publishing.refuse import verdict_faults
 from restante.model.access.access import EVERYTHING, Grant

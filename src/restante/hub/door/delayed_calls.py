@@ -21,7 +21,7 @@ from restante.hub.removal import erase, removal
 from restante.model.access.access import Grant
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.outtake import time_column, to_messages, to_table
+from restante.model.mailboxes.message_tables import time_column, to_messages, to_table
 from restante.model.publishing.delay import DelayedRow, columns_of
 from restante.model.publishing.message import NEVER, Message, State
 from restante.wire.outgoing.outgoing import message_json

@@ -22,7 +22,7 @@ from restante.model.access.access import Grant
 from restante.model.feed.feed import FEED_SCHEMA, feed_columns, schema_of
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish, ReaderStatus, SnapshotAnswer
 from restante.model.mailboxes.filters import check_filters
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 
 
 def changes(core: Core, call: ReadFeed, _: Grant) -> FeedAnswer:

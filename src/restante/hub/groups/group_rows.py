@@ -20,10 +20,10 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.plan import Note, RequestDraft
 from restante.hub.groups.home_memory import DueMove, HomeMemory
 from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GROUPS_HOME, GroupRow, encode_group, group_key, next_version
 from restante.model.groups.group_position import PositionRow, encode_position, freed, given
 from restante.model.groups.membership import GroupMember, Membership, Moved, encode_member, member_key
-from restante.model.groups.shares import NOBODY
 from restante.model.storage.changes import Space
 from restante.model.storage.partition import fnv1a_64
 

@@ -13,11 +13,11 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups.group_rows import GroupsSoFar, put_position, ring_group
 from restante.hub.groups.home_memory import HomeMemory
 from restante.hub.groups.memory import GroupMemory, KnownGroup
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GroupRow, Start, group_key
 from restante.model.groups.group_answers import ReadAfter
 from restante.model.groups.group_position import PositionRow, begun, decode_position, ended, is_of
 from restante.model.groups.membership import Membership, membership_of
-from restante.model.groups.shares import NOBODY
 from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
 

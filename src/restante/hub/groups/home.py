@@ -26,10 +26,10 @@ from restante.hub.groups.group_rows import (
 )
 from restante.hub.groups.home_memory import DueMove, HomeMemory, is_home, require_known
 from restante.hub.groups.memory import GroupMemory
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GroupRow, whole_version
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import membership_of, settled
-from restante.model.groups.shares import NOBODY
 from restante.model.shards.group_parts import PartitionMove, PlacedPosition
 from restante.model.shards.ranges import by_shard
 

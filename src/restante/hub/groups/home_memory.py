@@ -9,10 +9,10 @@ from itertools import count
 from restante.errors import Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import gather_homes, load_groups
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GROUPS_HOME, GroupRow
 from restante.model.groups.group_position import PositionRow
 from restante.model.groups.membership import GroupMember
-from restante.model.groups.shares import NOBODY
 from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
 from restante.ports.store import StoreReader

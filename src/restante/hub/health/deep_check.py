@@ -26,7 +26,7 @@ from restante.hub.removal.retention import forget_records
 from restante.model.access.access import EVERYTHING
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.mailboxes.answers import Reason, moment
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import HEALTH_ORIGIN, Message
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.partition import partition_of

@@ -35,7 +35,7 @@ from restante.model.mailboxes.answers import (
     RecipientPage,
 )
 from restante.model.mailboxes.filters import check_filters
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import Message
 
 

@@ -23,7 +23,7 @@ from restante.model.columns.arrow import column_of
 from restante.model.columns.hashing import fingerprints
 from restante.model.columns.text_ids import id_bytes, is_id
 from restante.model.mailboxes.list_pages import page_size
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, to_messages
 from restante.model.publishing.message import NEVER, Message, State
 from restante.model.removal.erasure import digests, second_hashes
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change

@@ -16,7 +16,7 @@ from restante.hub.mailboxes.mailbox import Chunk
 from restante.model.columns.arrow import Column
 from restante.model.columns.properties import no_properties
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_table
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import united

@@ -27,7 +27,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded
 from restante.hub.publishing.delayed_memory import DelayedMemory, delayed_row
 from restante.hub.publishing.identities import Judged, Verdict, judge
-from restante.hub.publishing.lay_out import arrived
+from restante.hub.publishing.make_mailbags import arrived
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
 from restante.model.columns.text_ids import id_bytes

@@ -33,7 +33,7 @@ from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bin
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.holds import HeldMessages, Holds
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
-from restante.hub.publishing.lay_out import arrived, laid_elsewhere, laid_out, owned_arrivals, taken
+from restante.hub.publishing.make_mailbags import arrived, laid_elsewhere, laid_out, owned_arrivals, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, are_plainly_next, conclude
 from restante.hub.publishing.publish_few import plan_few
 from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of

@@ -18,7 +18,7 @@ from restante.hub.engine.commit_request import RequestLine
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import judge
-from restante.hub.publishing.lay_out import arrived, laid_out, taken
+from restante.hub.publishing.make_mailbags import arrived, laid_out, taken
 from restante.hub.publishing.publish_request import PublishRequest, SourcedRows, Unit, size_of
 from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import Grant, spaces_of

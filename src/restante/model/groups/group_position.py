@@ -10,7 +10,7 @@ import msgspec
 
 from restante.decoders import packed_decoder
 from restante.errors import GenerationStale, PositionAhead
-from restante.model.groups.shares import NOBODY
+from restante.model.groups.fair_shares import NOBODY
 
 _SECOND = 1_000_000
 

@@ -16,7 +16,7 @@ import msgspec
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.errors import InvalidRequest
-from restante.model.groups.shares import NOBODY, fair_shares
+from restante.model.groups.fair_shares import NOBODY, fair_shares
 
 
 class GroupMember(msgspec.Struct, frozen=True, array_like=True):

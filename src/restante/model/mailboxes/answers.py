@@ -168,6 +168,6 @@ class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def messages(self) -> tuple[Message, ...]:
         """The messages as values, made each time."""
         from restante.model.mailboxes.few_rows import messages_of  # noqa: PLC0415 - a receipt needs no columns
-        from restante.model.mailboxes.outtake import to_messages  # noqa: PLC0415
+        from restante.model.mailboxes.message_tables import to_messages  # noqa: PLC0415
 
         return messages_of(self.few) if self.columns is None else to_messages(self.columns)

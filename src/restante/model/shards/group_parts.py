@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from restante.decoders import packed_decoder
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GroupRow
 from restante.model.groups.group_position import PositionRow
-from restante.model.groups.shares import NOBODY
 
 
 class GroupCopy(msgspec.Struct, frozen=True, array_like=True):

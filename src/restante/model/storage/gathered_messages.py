@@ -15,7 +15,7 @@ from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.properties import MAP_TYPE, decode_properties
 from restante.model.columns.text_ids import split
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import id_column, time_column
+from restante.model.mailboxes.message_tables import id_column, time_column
 from restante.model.storage.row_formats import RecordArray
 from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID, ids_of
 

@@ -19,7 +19,7 @@ from restante.cluster.shard_lines import ShardLines
 from restante.errors import RestanteError, Unavailable
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.parcels import NotForBackplane, RecordCut, column_parcels, letter_parcels
-from restante.hub.backplane.ways import NOT_LOOKED_AT, goes_through, refuse_delayed, takes_nothing
+from restante.hub.backplane.publish_checks import NOT_LOOKED_AT, goes_through, refuse_delayed, takes_nothing
 from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.backplane.accept import Accept

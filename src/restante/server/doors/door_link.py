@@ -28,7 +28,7 @@ from restante.cluster.node_directory import NodeDirectory, ShardProcesses
 from restante.cluster.ordered_lines import OrderedLines
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
-from restante.hub.backplane.ways import goes_through
+from restante.hub.backplane.publish_checks import goes_through
 from restante.hub.door.in_process_watch import in_thread
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported

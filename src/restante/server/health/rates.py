@@ -17,7 +17,7 @@ from restante.decoders import converted
 from restante.hub.door.hub import OpenHub
 from restante.limits import RATE_SAMPLES_MAX, RATE_SECONDS
 from restante.server.health.metrics import Metrics
-from restante.server.live.post import ConnectedClients
+from restante.server.live.connected_clients import ConnectedClients
 
 _log = logging.getLogger("restante.server")
 

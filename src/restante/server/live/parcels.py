@@ -19,7 +19,7 @@ from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of
 from restante.model.columns.properties import joined
 from restante.model.columns.texts import Texts
 from restante.model.live.committed_mail import Shipped
-from restante.model.mailboxes.outtake import to_table
+from restante.model.mailboxes.message_tables import to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.server.live.live_rows import LiveRows
 from restante.server.live.socket_line import socket_frames

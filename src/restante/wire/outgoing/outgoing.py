@@ -1,6 +1,6 @@
 """Answers of the hub as bytes, piece by piece: bundles, lists of messages, Arrow streams.
 
-Tables follow `restante.model.mailboxes.outtake.MESSAGE_SCHEMA`.
+Tables follow `restante.model.mailboxes.message_tables.MESSAGE_SCHEMA`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.limits import FEED_BYTES_MAX, FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, MIB, READER_CHARACTERS_MAX
 from restante.model.feed.feed import FEED_SCHEMA
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import (
     Answer,

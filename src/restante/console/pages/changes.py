@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from restante.console.pages.seen import SeenMessage, SeenTokens
+from restante.console.pages.shown_answers import ShownMessage, ShownTokens
 from restante.console.view.figures import counted
 from restante.console.view.markup import Child, Markup, at, tag
 from restante.console.view.tables import badge
@@ -26,7 +26,7 @@ class Prospect(NamedTuple):
 
     title: str
     effect: Child
-    """The effect of the deed, in numbers."""
+    """The effect of the change, in numbers."""
     typed: str
     """The text that the visitor must type."""
     back: str
@@ -34,7 +34,7 @@ class Prospect(NamedTuple):
     fields: Child = None
     """Further fields that the visitor may fill in."""
     vain: bool = False
-    """Whether the deed would change nothing, so that the page does not offer it."""
+    """Whether the change would do nothing, so that the page does not offer it."""
 
 
 Look = Callable[[Visit, dict[str, str]], Awaitable[Prospect]]
@@ -42,7 +42,7 @@ Act = Callable[[Visit, dict[str, str]], Awaitable[int | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class ConsoleDeed:
+class ConsoleChange:
     """One change: its dry run, and the doing."""
 
     look: Look
@@ -56,10 +56,10 @@ class ConsoleDeed:
     danger: bool = True
 
 
-def said(deed: ConsoleDeed, given: dict[str, str]) -> dict[str, str]:
+def said(change: ConsoleChange, given: dict[str, str]) -> dict[str, str]:
     """The fields of a change, and nothing else; a missing one is refused."""
-    kept = dict(deed.defaults) | {name: given[name] for name in (*deed.names, *deed.optional) if given.get(name)}
-    for name in deed.names:
+    kept = dict(change.defaults) | {name: given[name] for name in (*change.names, *change.optional) if given.get(name)}
+    for name in change.names:
         if name not in kept:
             raise InvalidRequest(f"{name} is missing. Begin at the page of what you want to change.")
     return kept
@@ -116,19 +116,19 @@ async def _erase(visit: Visit, told: dict[str, str]) -> int:
     return int((await visit.hub.do("DELETE", "recipients", told["recipient"]))["messages"])
 
 
-_MESSAGE_DEEDS = {
+_MESSAGE_CHANGES = {
     "withdraw": ("Withdraw a message", "would be taken back: nobody gets it any more. History keeps it."),
     "set-aside": ("Set a message aside", "would not be delivered until it is released. What comes after it goes on."),
     "release": ("Release a message", "would be delivered after all: in its place, or at the end if that has passed."),
 }
 
 
-def _look_at_message(deed: str) -> Look:
-    title, what = _MESSAGE_DEEDS[deed]
+def _look_at_message(change: str) -> Look:
+    title, what = _MESSAGE_CHANGES[change]
 
     async def look(visit: Visit, told: dict[str, str]) -> Prospect:
         name, own = told["recipient"], told["id"]
-        found = await visit.hub.get(SeenMessage, "recipients", name, "messages", own)
+        found = await visit.hub.get(ShownMessage, "recipients", name, "messages", own)
         effect = (
             tag("b", "1 message"),
             f" of {name} ({found.kind} of {found.origin}, now ",
@@ -143,13 +143,13 @@ def _look_at_message(deed: str) -> Look:
     return look
 
 
-def _act_on_message(deed: str) -> Act:
+def _act_on_message(change: str) -> Act:
     async def act(visit: Visit, told: dict[str, str]) -> None:
         where = ("recipients", told["recipient"], "messages", told["id"])
-        if deed == "withdraw":
+        if change == "withdraw":
             await visit.hub.do("DELETE", *where)
         else:
-            await visit.hub.do("POST", *where, deed)
+            await visit.hub.do("POST", *where, change)
 
     return act
 
@@ -323,7 +323,7 @@ _TOKENS_ASKED = 1_000
 
 
 async def _look_at_token(visit: Visit, told: dict[str, str]) -> Prospect:
-    found = await visit.hub.get(SeenTokens, "tokens", limit=_TOKENS_ASKED)
+    found = await visit.hub.get(ShownTokens, "tokens", limit=_TOKENS_ASKED)
     what = [", ".join((*one.roles, one.note)).removesuffix(", ") for one in found.tokens if one.id == told["token"]]
     said = f" ({what[0]})" if what else ""
     effect = (
@@ -362,40 +362,40 @@ def _publishes(visitor: ConsoleVisitor) -> bool:
     return visitor.has("publisher")
 
 
-DEEDS: dict[str, ConsoleDeed] = {
-    "purge": ConsoleDeed(_look_at_purge, _purge, ("recipient",), "Purge", optional=("origin", "kind")),
-    "erase": ConsoleDeed(_look_at_erase, _erase, ("recipient",), "Erase for good"),
+CHANGES: dict[str, ConsoleChange] = {
+    "purge": ConsoleChange(_look_at_purge, _purge, ("recipient",), "Purge", optional=("origin", "kind")),
+    "erase": ConsoleChange(_look_at_erase, _erase, ("recipient",), "Erase for good"),
     **{
-        name: ConsoleDeed(_look_at_message(name), _act_on_message(name), ("recipient", "id"), label, danger=name == "withdraw")
+        name: ConsoleChange(_look_at_message(name), _act_on_message(name), ("recipient", "id"), label, danger=name == "withdraw")
         for name, label in (("withdraw", "Withdraw"), ("set-aside", "Set aside"), ("release", "Release"))
     },
-    "delete-batch": ConsoleDeed(_look_at_batch, _delete_batch, ("batch",), "Delete", may=_publishes),
-    "discard": ConsoleDeed(_look_at_consignment, _discard, ("consignment",), "Discard", may=_publishes),
-    "reset": ConsoleDeed(_look_at_reset, _reset, ("group",), "Reset", optional=("to", "partition"), defaults={"to": "end"}),
-    "pause": ConsoleDeed(
+    "delete-batch": ConsoleChange(_look_at_batch, _delete_batch, ("batch",), "Delete", may=_publishes),
+    "discard": ConsoleChange(_look_at_consignment, _discard, ("consignment",), "Discard", may=_publishes),
+    "reset": ConsoleChange(_look_at_reset, _reset, ("group",), "Reset", optional=("to", "partition"), defaults={"to": "end"}),
+    "pause": ConsoleChange(
         _look_at_group("Pause a group", "members keep their partitions and get nothing until it goes on."),
         _act_on_group("pause"), ("group",), "Pause", danger=False,
     ),
-    "resume": ConsoleDeed(
+    "resume": ConsoleChange(
         _look_at_group("Let a group go on", "members get changes again."),
         _act_on_group("resume"), ("group",), "Go on", danger=False,
     ),
-    "delete-group": ConsoleDeed(
+    "delete-group": ConsoleChange(
         _look_at_group("Delete a group", "its positions would be forgotten, and its members sent away."),
         _act_on_group("delete"), ("group",), "Delete",
     ),
-    "retry": ConsoleDeed(
+    "retry": ConsoleChange(
         _look_at_poison("Do an action again", "would be done again, at the end of what waits, with a fresh count."),
         _act_on_poison("POST", "again"), ("group", "id"), "Do again", optional=("concerns",), danger=False,
     ),
-    "give-up": ConsoleDeed(
+    "give-up": ConsoleChange(
         _look_at_poison("Give an action up", "would count as failed, and never be done."),
         _act_on_poison("DELETE"), ("group", "id"), "Give up", optional=("concerns",),
     ),
-    "forget-job": ConsoleDeed(_look_at_job, _forget_job, ("job",), "Forget"),
-    "drain": ConsoleDeed(_look_at_drain, _drain, ("node",), "Drain"),
-    "revoke": ConsoleDeed(_look_at_token, _revoke, ("token",), "Revoke"),
+    "forget-job": ConsoleChange(_look_at_job, _forget_job, ("job",), "Forget"),
+    "drain": ConsoleChange(_look_at_drain, _drain, ("node",), "Drain"),
+    "revoke": ConsoleChange(_look_at_token, _revoke, ("token",), "Revoke"),
     **{
-        name: ConsoleDeed(_look_at_upkeep(name), _keep_house(name), (), "Do it now", danger=False) for name in _UPKEEP
+        name: ConsoleChange(_look_at_upkeep(name), _keep_house(name), (), "Do it now", danger=False) for name in _UPKEEP
     },
 }  # fmt: skip

@@ -17,7 +17,7 @@ from restante.model.columns.json_documents import is_utf8
 from restante.model.columns.media_types import is_json
 from restante.model.columns.text_ids import shown_id
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, decode_properties, to_messages, to_table
+from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, decode_properties, to_messages, to_table
 from restante.model.publishing.intake import RANDOM_BYTES_PER_ID, fill_made_ids, from_arrow, from_messages
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State, text_of
 from restante.model.publishing.validation import READ_ONLY

@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.groups.shares import NOBODY, fair_shares
+from restante.model.groups.fair_shares import NOBODY, fair_shares
 
 MEMBERS = [b"a", b"b", b"c", b"d", b"e"]
 

@@ -33,7 +33,7 @@ class Remembered(Generic[T]):
     came_at: datetime
 
 
-class Patience:
+class SlowAnswers:
     """The answers of one console. Used from the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 
-class SeenMeasure(msgspec.Struct, frozen=True):
+class ShownMeasure(msgspec.Struct, frozen=True):
     name: str
     value: float
     unit: str
@@ -17,7 +17,7 @@ class SeenMeasure(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class SeenNode(msgspec.Struct, frozen=True):
+class ShownNode(msgspec.Struct, frozen=True):
     """A node of the health tree."""
 
     name: str
@@ -25,11 +25,11 @@ class SeenNode(msgspec.Struct, frozen=True):
     since: datetime
     score: float | None = None
     measured: bool | None = None
-    parts: tuple[SeenNode, ...] = ()
-    measures: tuple[SeenMeasure, ...] = ()
+    parts: tuple[ShownNode, ...] = ()
+    measures: tuple[ShownMeasure, ...] = ()
 
 
-class SeenMinute(msgspec.Struct, frozen=True):
+class ShownMinute(msgspec.Struct, frozen=True):
     at: datetime
     state: str
     score: float
@@ -37,11 +37,11 @@ class SeenMinute(msgspec.Struct, frozen=True):
     red: tuple[str, ...] = ()
 
 
-class SeenHealth(SeenNode, frozen=True):
-    history: tuple[SeenMinute, ...] = ()
+class ShownHealth(ShownNode, frozen=True):
+    history: tuple[ShownMinute, ...] = ()
 
 
-class SeenRates(msgspec.Struct, frozen=True):
+class ShownRates(msgspec.Struct, frozen=True):
     """The last hour as columns."""
 
     seconds: float = 5.0
@@ -57,19 +57,19 @@ class SeenRates(msgspec.Struct, frozen=True):
     connections: list[int] = []
 
 
-class SeenRecipient(msgspec.Struct, frozen=True):
+class ShownRecipient(msgspec.Struct, frozen=True):
     recipient: str
     waiting: int
     oldest: datetime
     partition: int
 
 
-class SeenRecipients(msgspec.Struct, frozen=True):
-    recipients: tuple[SeenRecipient, ...]
+class ShownRecipients(msgspec.Struct, frozen=True):
+    recipients: tuple[ShownRecipient, ...]
     next: str | None = None
 
 
-class SeenPartition(msgspec.Struct, frozen=True):
+class ShownPartition(msgspec.Struct, frozen=True):
     partition: int
     visible_sequence: int
     waiting: int
@@ -77,12 +77,12 @@ class SeenPartition(msgspec.Struct, frozen=True):
     owner: str = ""
 
 
-class SeenPartitions(msgspec.Struct, frozen=True):
-    partitions: tuple[SeenPartition, ...]
+class ShownPartitions(msgspec.Struct, frozen=True):
+    partitions: tuple[ShownPartition, ...]
     next: str | None = None
 
 
-class SeenHubNode(msgspec.Struct, frozen=True):
+class ShownHubNode(msgspec.Struct, frozen=True):
     """A node: a running hub, one of several or the only one."""
 
     node: str
@@ -93,7 +93,7 @@ class SeenHubNode(msgspec.Struct, frozen=True):
     settings: str = ""
 
 
-class SeenShard(msgspec.Struct, frozen=True):
+class ShownShard(msgspec.Struct, frozen=True):
     shard: int
     first: int
     last: int
@@ -104,12 +104,12 @@ class SeenShard(msgspec.Struct, frozen=True):
     lease_seconds: float | None = None
 
 
-class SeenNodeMap(msgspec.Struct, frozen=True):
-    nodes: tuple[SeenHubNode, ...]
-    shards: tuple[SeenShard, ...]
+class ShownNodeMap(msgspec.Struct, frozen=True):
+    nodes: tuple[ShownHubNode, ...]
+    shards: tuple[ShownShard, ...]
 
 
-class SeenRound(msgspec.Struct, frozen=True):
+class ShownRound(msgspec.Struct, frozen=True):
     consignment: str
     state: str
     shard: int
@@ -118,16 +118,16 @@ class SeenRound(msgspec.Struct, frozen=True):
     advice: str
 
 
-class SeenRounds(msgspec.Struct, frozen=True):
-    rounds: tuple[SeenRound, ...]
+class ShownRounds(msgspec.Struct, frozen=True):
+    rounds: tuple[ShownRound, ...]
 
 
-class SeenPlace(msgspec.Struct, frozen=True):
+class ShownPlace(msgspec.Struct, frozen=True):
     partition: int
     owner: str
 
 
-class SeenLine(msgspec.Struct, frozen=True):
+class ShownLine(msgspec.Struct, frozen=True):
     """A message without its data, as lists show it."""
 
     recipient: str
@@ -147,7 +147,7 @@ class SeenLine(msgspec.Struct, frozen=True):
     published_sequence_number: int | None = None
 
 
-class SeenMessage(SeenLine, frozen=True):
+class ShownMessage(ShownLine, frozen=True):
     """A message; its data as the JSON that it came in."""
 
     data: msgspec.Raw = msgspec.Raw()
@@ -156,22 +156,22 @@ class SeenMessage(SeenLine, frozen=True):
     data_base64: bytes | None = None
 
 
-class SeenHistory(msgspec.Struct, frozen=True):
-    messages: tuple[SeenLine, ...]
+class ShownHistory(msgspec.Struct, frozen=True):
+    messages: tuple[ShownLine, ...]
     next: int | None = None
 
 
-class SeenSetting(msgspec.Struct, frozen=True):
+class ShownSetting(msgspec.Struct, frozen=True):
     key: str
     value: object
     source: str
 
 
-class SeenSettings(msgspec.Struct, frozen=True):
-    settings: tuple[SeenSetting, ...]
+class ShownSettings(msgspec.Struct, frozen=True):
+    settings: tuple[ShownSetting, ...]
 
 
-class SeenClient(msgspec.Struct, frozen=True):
+class ShownClient(msgspec.Struct, frozen=True):
     recipient: str
     client: str
     connected_at: datetime
@@ -181,12 +181,12 @@ class SeenClient(msgspec.Struct, frozen=True):
     replaying: bool
 
 
-class SeenClients(msgspec.Struct, frozen=True):
-    clients: tuple[SeenClient, ...]
+class ShownClients(msgspec.Struct, frozen=True):
+    clients: tuple[ShownClient, ...]
     next: str | None = None
 
 
-class SeenToken(msgspec.Struct, frozen=True):
+class ShownToken(msgspec.Struct, frozen=True):
     id: str
     state: str
     roles: tuple[str, ...]
@@ -199,6 +199,6 @@ class SeenToken(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
-class SeenTokens(msgspec.Struct, frozen=True):
-    tokens: tuple[SeenToken, ...]
+class ShownTokens(msgspec.Struct, frozen=True):
+    tokens: tuple[ShownToken, ...]
     next: str | None = None

@@ -13,7 +13,7 @@ from restante.bridges.in_messages import RecordMapper
 from restante.bridges.in_rules import InRule, RawRecord
 from restante.bridges.out_choices import OutForm
 from restante.bridges.out_compacted import compacted, erasures_of, without_erased
-from restante.bridges.out_forms import encoder
+from restante.bridges.out_encoders import encoder
 from restante.client.surface.surface import Hub
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
