@@ -16,11 +16,9 @@ LONG := RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m
 # process that a test starts, would compile everything again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
-# The marks of what `make test-systems` runs.
-SYSTEMS ?= spark or kafka or browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-systems test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-rest test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,13 +85,13 @@ test-counts: setup ## Run the tests that try less in `make test`, with their usu
 test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
 	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs tests/console
 
-test-systems: setup ## Run the tests of Spark, of Kafka and of the console in a browser beside each other: each system has one process.
-	$(PYTEST) --hypothesis-profile ci -m "($(SYSTEMS)) and not long" -rs tests/spark tests/kafka tests/console
+test-rest: setup ## Run what `make test` leaves out, in one run: test-wire, test-kills, test-spark, test-kafka and test-browser.
+	$(PYTEST) --hypothesis-profile ci -m "(wire or kills or spark or kafka or browser) and not long" -rs
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
 
-test-long: setup ## Run the long tests, with their full counts. `make test-long-crash` runs those of tests/crash, and so on.
+test-long: test-counts ## Run the long tests, with their full counts, after test-counts. `make test-long-crash` runs those of tests/crash, and so on.
 	$(LONG)
 
 test-long-%: setup

@@ -316,6 +316,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if (item.path, distant) in represented:
                 item.add_marker("wire")
             represented.add((item.path, distant))
+    # The campaigns that kill take the longest, so they begin first.
+    items.sort(key=lambda item: item.get_closest_marker("kills") is None)
 
 
 def _is_of_spark(item: pytest.Item) -> bool:

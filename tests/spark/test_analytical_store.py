@@ -155,6 +155,7 @@ def test_tasks_that_write_the_files_themselves_make_the_same_tables(
     check(case, made_tables)
 
 
+@pytest.mark.long
 def test_tasks_that_do_not_hear_of_the_files_cost_nothing_but_the_gain(
     spark: SparkSession, tables: str, made: Make
 ) -> None:
@@ -169,6 +170,7 @@ def test_tasks_that_do_not_hear_of_the_files_cost_nothing_but_the_gain(
     check(case, made_tables)
 
 
+@pytest.mark.long
 def test_what_lies_aside_is_compared_only_when_something_happens_to_it(
     spark: SparkSession, tables: str, made: Make
 ) -> None:

@@ -301,6 +301,7 @@ def test_a_table_grows_with_late_columns(spark: SparkSession, tables: str, fidel
         assert last[2]["o"] == {"array": [{"object": {"p": {"long": 1}, "q": None}}]}
 
 
+@pytest.mark.long
 def test_shapes_beyond_the_limit_are_kept_aside_whole(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DOCUMENT_SHAPES_MAX", 2)
     messages = _messages(spark, ['{"a": 1}', '{"b": 2}', '{"c": 3}', "{bad", '{"a": 4}'])

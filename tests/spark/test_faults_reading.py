@@ -96,6 +96,7 @@ def test_a_worker_that_is_killed_or_cut_off_while_it_reads_is_tried_again(
     assert table_rows(drivers, tmp_path, "parquet") == fed(hub)
 
 
+@pytest.mark.long
 def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, hub: SparkHub) -> None:
     publish(hub, 0, 300)
     collect(hub, 1, 2, 3)

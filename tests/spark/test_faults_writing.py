@@ -58,7 +58,7 @@ def attempts(gate: Gate) -> int:
     return len({r.partition("attempt=")[2].partition("&")[0] for r in gate.requests if "writer=000001" in r})
 
 
-@pytest.mark.parametrize(("fault", "staged_by"), [("before", 1), ("middle", 2)])
+@pytest.mark.parametrize(("fault", "staged_by"), [pytest.param("before", 1, marks=pytest.mark.long), ("middle", 2)])
 def test_a_task_that_fails_is_tried_again_and_leaves_nothing_twice(
     drivers: Drivers, hub: SparkHub, tmp_path: Path, fault: str, staged_by: int
 ) -> None:

@@ -83,7 +83,9 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.usefixtures("own_java")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=["Ctrl-C", "SIGTERM"]
+)
 def test_a_stream_ends_in_good_order_when_it_is_interrupted(tables: str, number: signal.Signals) -> None:
     small = ("--spark", "spark.master=local[1]", "--spark", f"spark.driver.extraJavaOptions={SMALL_JAVA}")
     with program("jobs", "run", "ticking", "--tables", tables, "--json", *small) as process:

@@ -35,33 +35,34 @@ WITH_SESSION: list[Rule] = [
     test_writing.test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for,
     test_writing.test_the_same_key_again_sends_nothing,
     test_writing.test_a_batch_is_complete_when_all_have_collected,
-    test_writing.test_a_row_that_is_no_message_is_named_and_nothing_is_delivered,
     test_writing.test_a_stream_leaves_each_micro_batch_once_and_in_order,
     test_reading.test_all_that_is_stored_is_read_as_the_hub_has_it,
-    test_reading.test_a_bootstrap_is_as_of_the_positions_that_come_with_it,
     test_streaming.test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change,
-    test_streaming.test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place,
     test_analytical_store_stream.test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it,
     test_group_positions.test_a_stream_goes_on_where_a_group_is_and_a_program_where_the_stream_ended,
+]
+"""Rules of a hub that Spark writes into and reads from: one of each kind of write, read and stream."""
+WITH_SESSION_LONG: list[Rule] = [
+    test_writing.test_a_row_that_is_no_message_is_named_and_nothing_is_delivered,
+    test_reading.test_a_bootstrap_is_as_of_the_positions_that_come_with_it,
+    test_streaming.test_a_micro_batch_has_no_more_than_it_may_and_the_restart_keeps_the_place,
     test_group_positions.test_a_stream_and_other_members_do_not_share_a_group,
     test_capture.test_a_capture_goes_on_where_it_ended,
     test_replay.test_a_hub_that_was_lost_is_filled_again_from_its_capture,
     test_nightly_run.test_the_night_is_delivered_once_in_order_and_bound_to_a_batch,
 ]
-"""Rules of a hub that Spark writes into and reads from."""
 WITH_DRIVER: list[Rule] = [
-    test_faults_writing.test_an_answer_that_is_lost_is_asked_for_again,
     test_faults_writing.test_a_hub_that_is_killed_beside_the_commit_has_all_of_it_or_nothing_until_it_is_asked_again,
+]
+"""Rules of programs that fail, or whose hub does."""
+WITH_DRIVER_LONG: list[Rule] = [
+    test_faults_writing.test_an_answer_that_is_lost_is_asked_for_again,
     test_faults_writing.test_a_micro_batch_that_was_committed_but_not_noted_is_not_sent_again,
+    test_faults_writing.test_a_job_that_was_killed_goes_on_under_its_key,
     test_faults_reading.test_a_worker_that_is_killed_or_cut_off_while_it_reads_is_tried_again,
     test_faults_reading.test_a_batch_read_whose_worker_is_killed_shows_one_moment,
-]
-"""Those of programs that fail, or whose hub does."""
-LONGER: list[Rule] = [
-    test_faults_writing.test_a_job_that_was_killed_goes_on_under_its_key,
     test_faults_reading.test_a_bootstrap_whose_driver_is_killed_goes_on_as_of_the_same_moment,
 ]
-"""Those that start a driver again and again."""
 
 
 def named(rule: Rule) -> str:
@@ -87,30 +88,30 @@ def stream(spark: SparkSession, hub: SparkHub, tmp_path: Path) -> test_streaming
     return test_streaming.Stream(spark, hub, tmp_path)
 
 
+def each_of(rules: list[Rule], long: list[Rule]) -> list[object]:
+    return [
+        *(pytest.param(rule, id=named(rule)) for rule in rules),
+        *(pytest.param(rule, id=named(rule), marks=pytest.mark.long) for rule in long),
+    ]
+
+
 def given_to(rule: Rule, request: pytest.FixtureRequest) -> dict[str, object]:
     return {name: request.getfixturevalue(name) for name in inspect.signature(rule).parameters}
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("rule", WITH_SESSION, ids=named)
+@pytest.mark.parametrize("rule", each_of(WITH_SESSION, WITH_SESSION_LONG))
 def test_what_holds_of_one_shard_holds_of_several(rule: Rule, request: pytest.FixtureRequest) -> None:
     rule(**given_to(rule, request))
 
 
 @pytest.mark.usefixtures("drivers")
-@pytest.mark.parametrize("rule", WITH_DRIVER, ids=named)
+@pytest.mark.parametrize("rule", each_of(WITH_DRIVER, WITH_DRIVER_LONG))
 def test_everything_is_there_once_whoever_fails(rule: Rule, request: pytest.FixtureRequest) -> None:
     rule(**given_to(rule, request))
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("drivers")
-@pytest.mark.parametrize("rule", LONGER, ids=named)
-def test_a_driver_that_is_killed_goes_on_where_it_was(rule: Rule, request: pytest.FixtureRequest) -> None:
-    rule(**given_to(rule, request))
-
-
-@pytest.mark.parametrize("fault", ["before", "middle"])
+@pytest.mark.parametrize("fault", [pytest.param("before", marks=pytest.mark.long), "middle"])
 def test_a_task_that_fails_leaves_nothing_twice(drivers: Drivers, hub: SparkHub, tmp_path: Path, fault: str) -> None:
     staged_by = {"before": 1, "middle": 2}[fault]
     test_faults_writing.test_a_task_that_fails_is_tried_again_and_leaves_nothing_twice(
@@ -148,6 +149,7 @@ def test_a_shard_that_is_killed_while_spark_writes_and_reads_loses_and_repeats_n
         assert all(rule.acted() for rule in rules)
 
 
+@pytest.mark.long
 def test_a_night_of_the_tour_goes_over_several_processes(spark: SparkSession, tmp_path: Path) -> None:
     data = tmp_path / "data"
     size = ("--readings", "400", "--recipients", "10")
