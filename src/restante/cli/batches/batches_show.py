@@ -14,7 +14,7 @@ import typer
 
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import listing, output, print_answer, print_json, print_more, table_of
+from restante.cli.shared.output import listing, output, print_answer, print_json, print_list, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -167,10 +167,10 @@ def list_(
     wanted = None if state is None else BatchState(state.value)
     with door.open() as opened:
         found = list(islice(opened.batches.list(state=wanted, key=key), limit))
-    print_answer({"batches": found}, partial(_print_list, found, limit), as_json=as_json)
+    print_list({"batches": found}, found, _print_list, limit, as_json=as_json)
 
 
-def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
+def _print_list(found: Sequence[BatchStatus]) -> None:
     rows = [
         (
             one.id,
@@ -187,7 +187,6 @@ def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
     whole, spare = ["batch", "state", "opened", "completed"], ["completed", "opened", "items"]
     nothing = "No such batch is there."
     listing(headings, rows, nothing=nothing, right=["items", "pending"], whole=whole, spare=spare)
-    print_more(len(found), limit)
 
 
 def described(found: BatchStatus) -> str:

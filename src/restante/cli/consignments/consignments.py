@@ -14,14 +14,13 @@ from restante.calls.consignments import CommitConsignment, DiscardConsignment, L
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Limit, Yes, carried_out
-from restante.cli.shared.output import listed, listing, output, print_answer, print_found, print_more, table_of
+from restante.cli.shared.output import listing, output, print_answer, print_found, print_list, table_of
 from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
     from restante.client.transport.link import Link
     from restante.model.consignments.consignment_answers import (
         ConsignmentDetails,
-        ConsignmentState,
         ConsignmentStatus,
         StagedAttempt,
         Winner,
@@ -78,9 +77,8 @@ def list_(
     from restante.model.consignments.consignment_answers import ConsignmentState
 
     wanted = None if state is None else ConsignmentState(state.value)
-    with closing(door.link()) as link:
-        found = _listed(link, wanted, key, limit)
-    print_answer({"consignments": found}, partial(_print_list, found, limit), as_json=as_json)
+    found = door.listed(ListConsignments(state=wanted, key=key), lambda page: page.consignments, limit)
+    print_list({"consignments": found}, found, _print_list, limit, as_json=as_json)
 
 
 @at_hub
@@ -171,10 +169,6 @@ def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
     return [Winner(writer=one.writer, attempt=one.attempt, messages=one.messages) for one in highest.values()]
 
 
-def _listed(link: Link, state: ConsignmentState | None, key: str | None, limit: int) -> list[ConsignmentStatus]:
-    return listed(link, ListConsignments(state=state, key=key), lambda page: page.consignments, limit)
-
-
 def _id_of(link: Link, name: str) -> str:
     """A key may look like an id, so it is looked for as a key first."""
     from restante.errors import ConsignmentUnknown
@@ -226,7 +220,7 @@ def _left_out(found: ConsignmentDetails, winners: Sequence[Winner]) -> str:
     return f" Dropped: {counted(count, 'lower attempt')}." if count else ""
 
 
-def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
+def _print_list(found: Sequence[ConsignmentStatus]) -> None:
     rows = [
         (
             one.key,
@@ -243,7 +237,6 @@ def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
     whole, spare = ["state", "opened", "closed", "consignment"], ["closed", "size", "opened"]
     nothing = "No such consignment is there."
     listing(headings, rows, nothing=nothing, right=["messages", "size"], whole=whole, spare=spare)
-    print_more(len(found), limit)
 
 
 def _print_details(found: ConsignmentDetails) -> None:

@@ -14,14 +14,13 @@ from restante.calls.groups import DeleteGroup, ListGroups, PauseGroup, ReadGroup
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import listed, listing, output, print_answer, print_found, print_more, table_of
+from restante.cli.shared.output import listing, output, print_answer, print_found, print_list, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from restante.client.transport.link import Link
     from restante.model.groups.group import Start
     from restante.model.groups.group_answers import Checkpointed, GroupPartition, GroupStatus
 
@@ -51,9 +50,8 @@ def list_(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
     restante groups list
     restante groups list --json | jq '.groups[] | {group, lag}'
     """
-    with closing(door.link()) as link:
-        found = _listed(link, limit)
-    print_answer({"groups": found}, partial(_print_list, found, limit), as_json=as_json)
+    found = door.listed(ListGroups(), lambda page: page.groups, limit)
+    print_list({"groups": found}, found, _print_list, limit, as_json=as_json)
 
 
 @at_hub
@@ -161,17 +159,12 @@ def _time_of(text: str) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
-def _listed(link: Link, limit: int) -> list[GroupStatus]:
-    return listed(link, ListGroups(), lambda page: page.groups, limit)
-
-
-def _print_list(found: Sequence[GroupStatus], limit: int) -> None:
+def _print_list(found: Sequence[GroupStatus]) -> None:
     rows = [
         (own.group, _state(own), _names(own.origins), _names(own.kinds), str(len(own.members)), f"{own.lag:,}")
         for own in found
     ]
     listing(("group", "state", "origins", "kinds", "members", "lag"), rows, nothing="There are no groups.")
-    print_more(len(found), limit)
 
 
 def _state(own: GroupStatus) -> str:

@@ -12,7 +12,7 @@ import typer
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import listed, listing, print_answer, print_more
+from restante.cli.shared.output import listed, listing, print_answer, print_list
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted, duration
 
@@ -59,12 +59,12 @@ def runs(
 
 def _show_jobs(link: Link, limit: int, *, as_json: bool) -> None:
     found = listed(link, ListJobs(), lambda page: page.jobs, limit)
-    print_answer({"jobs": found}, partial(_print_jobs, found, limit), as_json=as_json)
+    print_list({"jobs": found}, found, _print_jobs, limit, as_json=as_json)
 
 
 def _show_runs(link: Link, name: str, limit: int, *, as_json: bool) -> None:
     found = listed(link, ListRuns(job=name), lambda page: page.runs, limit)
-    print_answer({"job": name, "runs": found}, partial(_print_runs, found, limit), as_json=as_json)
+    print_list({"job": name, "runs": found}, found, _print_runs, limit, as_json=as_json)
 
 
 @at_hub
@@ -90,7 +90,7 @@ def forget(
     print_answer({"job": name, "runs": found.runs, "dry_run": dry_run, "forgotten": not dry_run}, told, as_json=as_json)
 
 
-def _print_jobs(found: Sequence[JobStatus], limit: int) -> None:
+def _print_jobs(found: Sequence[JobStatus]) -> None:
     rows = [
         (
             one.job,
@@ -104,17 +104,15 @@ def _print_jobs(found: Sequence[JobStatus], limit: int) -> None:
     ]
     heads = ("job", "state", "last run", "took", "schedule", "next turn")
     listing(heads, rows, right=("took",), whole=("job",), nothing="No job has reported a run to this hub.")
-    print_more(len(found), limit)
 
 
-def _print_runs(found: Sequence[JobRun], limit: int) -> None:
+def _print_runs(found: Sequence[JobRun]) -> None:
     rows = [
         (str(one.run), one.state.value, clock_time(one.began_at), _took(one), one.text or _figures(one))
         for one in found
     ]
     heads = ("run", "state", "began", "took", "what")
     listing(heads, rows, right=("took",), whole=("run",), nothing="No run is kept.")
-    print_more(len(found), limit)
 
 
 def _print_run(name: str, one: JobRun) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.options import After, CollectLive, Format, RecipientName
+from restante.cli.shared.options import After, CollectLive, Format, OnlyOriginGroups, OnlyOrigins, RecipientName
 from restante.cli.shared.output import flush_output_to_disk, output, preview, table_of, write_output
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
@@ -59,8 +59,8 @@ def collect(
             "--format", help="The format of the files. Default: jsonl. Claim-check content is written as it is."
         ),
     ] = None,
-    origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
+    origin: OnlyOrigins = None,
+    group: OnlyOriginGroups = None,
     max_messages: Annotated[int | None, typer.Option(min=1, help="At most so many messages in a bundle.")] = None,
     max_weight: Annotated[
         int | None, typer.Option(min=1, metavar="KIB", help="The greatest weight of a bundle.")

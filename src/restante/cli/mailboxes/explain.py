@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from restante.calls.mailboxes import Explain
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.hub_options import Door, at_hub
-from restante.cli.shared.options import AsJson, RecipientName
+from restante.cli.shared.options import AsJson, OnlyOriginGroups, OnlyOrigins, RecipientName
 from restante.cli.shared.output import output, print_answer, table_of
 from restante.model.columns.plain_text import plain
 from restante.model.figures import clock_time, counted
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @at_hub
 def explain(
     recipient: RecipientName,
-    origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
+    origin: OnlyOrigins = None,
+    group: OnlyOriginGroups = None,
     *,
     door: Door,
     as_json: AsJson = False,

@@ -19,7 +19,7 @@ from restante.calls.backplane import (
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out
-from restante.cli.shared.output import listed, listing, print_answer, print_found, print_more
+from restante.cli.shared.output import listed, listing, print_answer, print_found, print_list
 from restante.cli.shared.plain import say
 from restante.errors import FaultyMessages, InvalidRequest, RestanteError
 from restante.model.backplane.backplane_answers import RefusedRecord
@@ -28,12 +28,14 @@ from restante.model.mailboxes.answers import Receipt
 
 if TYPE_CHECKING:
     from restante.client.transport.link import Link
-    from restante.model.backplane.backplane_answers import BackplaneStatus
+    from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedPage
 
 app = command_group("backplane")
 
-RecordPartition = Annotated[int, typer.Argument(help="The partition of a refused record.", show_default=False)]
-RecordPosition = Annotated[int, typer.Argument(help="The position of the record there.", show_default=False)]
+_PARTITION = typer.Argument(help="The partition of a refused record.", show_default=False)
+_POSITION = typer.Argument(help="The position of the record there.", show_default=False)
+RecordPartition = Annotated[int, _PARTITION]
+RecordPosition = Annotated[int, _POSITION]
 _EVERYTHING = 1_000_000
 
 
@@ -67,19 +69,14 @@ def refused(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
     \b
     restante backplane refused
     """
-    with closing(door.link()) as link:
-        found = _listed(link, limit)
-    print_answer({"records": found}, partial(_print_refused, found, limit), as_json=as_json)
+    found = door.listed(ListRefusedRecords(), _records, limit)
+    print_list({"records": found}, found, _print_refused, limit, as_json=as_json)
 
 
 @at_hub
 def again(
-    partition: Annotated[
-        int | None, typer.Argument(help="The partition of a refused record.", show_default=False)
-    ] = None,
-    position: Annotated[
-        int | None, typer.Argument(help="The position of the record there.", show_default=False)
-    ] = None,
+    partition: Annotated[int | None, _PARTITION] = None,
+    position: Annotated[int | None, _POSITION] = None,
     every: Annotated[bool, typer.Option("--all", help="Try all refused records, in their order.")] = False,
     dry_run: DryRun = False,
     *,
@@ -96,7 +93,7 @@ def again(
         raise typer.BadParameter("Name the partition and the position of a record, or give --all.")
     with closing(door.link()) as link:
         if partition is None or position is None:
-            found = _listed(link, _EVERYTHING)
+            found = listed(link, ListRefusedRecords(), _records, _EVERYTHING)
         else:
             found = [link.call(ReadRefusedRecord(partition, position))]
         outcomes = [_Repeated(own, None if dry_run else _repeated(link, own)) for own in found]
@@ -165,8 +162,8 @@ def _named(record: RefusedRecord) -> str:
     return f"the refused record {record.position} of partition {record.partition} ({messages}, {record.code})"
 
 
-def _listed(link: Link, limit: int) -> list[RefusedRecord]:
-    return listed(link, ListRefusedRecords(), lambda page: page.records, limit)
+def _records(page: RefusedPage) -> Sequence[RefusedRecord]:
+    return page.records
 
 
 def _print_status(found: BackplaneStatus) -> None:
@@ -186,14 +183,13 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _print_refused(found: Sequence[RefusedRecord], limit: int) -> None:
+def _print_refused(found: Sequence[RefusedRecord]) -> None:
     rows = [
         (str(own.partition), f"{own.position:,}", clock_time(own.refused_at), str(own.messages), own.reason)
         for own in found
     ]
     names = ("partition", "position", "at", "messages", "reason")
     listing(names, rows, right=("partition", "position", "messages"), nothing="No record was refused.")
-    print_more(len(found), limit)
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {"show": show, "refused": refused, "again": again, "forget": forget}

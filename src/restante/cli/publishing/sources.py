@@ -13,11 +13,10 @@ from restante.calls.producers import DeleteSource, ListSources, ReadSource, Rese
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, carried_out, is_meant
-from restante.cli.shared.output import listed, listing, print_answer, print_found, print_more
+from restante.cli.shared.output import listing, print_answer, print_found, print_list
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
-    from restante.client.transport.link import Link
     from restante.model.sources.source_answers import SourceStatus
 
 app = command_group("sources")
@@ -46,9 +45,8 @@ def list_(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
     restante sources list
     restante sources list --json | jq '.sources[] | {source, position}'
     """
-    with closing(door.link()) as link:
-        found = _listed(link, limit)
-    print_answer({"sources": found}, partial(_print_list, found, limit), as_json=as_json)
+    found = door.listed(ListSources(), lambda page: page.sources, limit)
+    print_list({"sources": found}, found, _print_list, limit, as_json=as_json)
 
 
 @at_hub
@@ -115,15 +113,11 @@ def _position_of(text: str) -> int:
     return int(text)
 
 
-def _listed(link: Link, limit: int) -> list[SourceStatus]:
-    return listed(link, ListSources(), lambda page: page.sources, limit)
-
-
 def _shown(position: int | None) -> str:
     return "nothing" if position is None else f"{position:,}"
 
 
-def _print_list(found: Sequence[SourceStatus], limit: int) -> None:
+def _print_list(found: Sequence[SourceStatus]) -> None:
     rows = [(own.source, _shown(own.position), f"{own.messages:,}") for own in found]
     listing(
         ("source", "stored up to", "messages"),
@@ -131,7 +125,6 @@ def _print_list(found: Sequence[SourceStatus], limit: int) -> None:
         right=("stored up to", "messages"),
         nothing="There are no sources.",
     )
-    print_more(len(found), limit)
 
 
 def _print_source(found: SourceStatus) -> None:

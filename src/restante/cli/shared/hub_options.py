@@ -6,7 +6,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import wraps
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+from restante.cli.shared.output import Item, Page, listed
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class Door(NamedTuple):
         """The answer of the hub to one call."""
         with closing(self.link()) as link:
             return link.call(call)
+
+    def listed(self, call: Call[Page], rows: Callable[[Page], Sequence[Item]], limit: int) -> list[Item]:
+        """The first `rows` that the hub lists for a call."""
+        with closing(self.link()) as link:
+            return listed(link, call, rows, limit)
 
 
 def at_hub(command: Callable[..., None]) -> Callable[..., None]:

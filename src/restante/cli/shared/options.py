@@ -34,6 +34,10 @@ StoreUrl = Annotated[
         show_default=False,
     ),
 ]
+OnlyOrigins = Annotated[list[str] | None, typer.Option("--origin", help="Only this origin; may be given again.")]
+OnlyOriginGroups = Annotated[
+    list[str] | None, typer.Option("--group", help="Only this origin group; may be given again.")
+]
 RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 

@@ -139,6 +139,18 @@ def print_found(found: Answer, show: Callable[[Answer], None], *, as_json: bool)
     print_answer(found, partial(show, found), as_json=as_json)
 
 
+def print_list(
+    answer: object, found: Sequence[Item], show: Callable[[Sequence[Item]], None], limit: int, *, as_json: bool
+) -> None:
+    """An answer with a list, which `show` prints for people; then how to see more, if the limit has cut it off."""
+
+    def told() -> None:
+        show(found)
+        print_more(len(found), limit)
+
+    print_answer(answer, told, as_json=as_json)
+
+
 def print_json(answer: object) -> None:
     """A whole answer, for programs and for people who look."""
     import msgspec

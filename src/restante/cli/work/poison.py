@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,7 @@ from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, DryRun, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, preview, print_answer, print_found, print_more
+from restante.cli.shared.output import listing, preview, print_answer, print_found, print_list
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -71,7 +70,7 @@ def list_(
     """
     with closing(door.link()) as link:
         found = _first(_chosen(link, group, action=action, code=code, concerns=concerns), limit)
-    print_answer({"poison": found}, partial(_print_list, found, limit), as_json=as_json)
+    print_list({"poison": found}, found, _print_list, limit, as_json=as_json)
 
 
 @at_hub
@@ -208,7 +207,7 @@ def _first(found: Iterator[PoisonedAction], limit: int) -> list[PoisonedAction]:
     return [each for _, each in zip(range(limit), found, strict=False)]
 
 
-def _print_list(found: Sequence[PoisonedAction], limit: int) -> None:
+def _print_list(found: Sequence[PoisonedAction]) -> None:
     rows = [
         (
             each.id,
@@ -230,7 +229,6 @@ def _print_list(found: Sequence[PoisonedAction], limit: int) -> None:
         spare=("deaths", "at"),
         nothing="There is no poison.",
     )
-    print_more(len(found), limit)
 
 
 def _print_one(found: PoisonedAction) -> None:
