@@ -12,6 +12,7 @@ import sys
 import tomllib
 import typing
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
@@ -380,17 +381,26 @@ def _text_of(node: ast.expr) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
 
 
+LAYERS = ("model", "hub", "client", "cli")
+"""The packages whose folders are subjects."""
+NO_SUBJECT = {"door"}
+"""The folders of the hub that are none."""
+
+
 def check_packages() -> Iterator[str]:
-    """The tree of CONTRIBUTING.md has every package and no other, and every subject of the hub is named there."""
+    """Packages stand in the tree of CONTRIBUTING.md; subjects, folders of the hub or of several layers, in its list."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     packages = {path.name for path in folders_in(SOURCE)}
     tree = set(re.findall(r"^    ([a-z]+)/", text, re.MULTILINE))
     yield from (f"CONTRIBUTING.md: package {name}/ is missing" for name in sorted(packages - tree))
     yield from (f"CONTRIBUTING.md: there is no package {name}/" for name in sorted(tree - packages))
-    subjects = {path.name for path in folders_in(SOURCE / "hub")} - {"door"}
-    for name in sorted(subjects):
-        if not re.search(rf"\b{name.replace('_', '[_ ]')}\b", text):
-            yield f"CONTRIBUTING.md: subject {name} is missing"
+    folders = Counter(path.name for layer in LAYERS for path in folders_in(SOURCE / layer))
+    subjects = {path.name for path in folders_in(SOURCE / "hub")} - NO_SUBJECT
+    subjects |= {name for name, layers in folders.items() if layers > 1}
+    paragraph = text.partition("the folders are subjects")[2].partition("`docs/")[0]
+    listed = set(re.findall(r"`([a-z_]+)`", paragraph))
+    yield from (f"CONTRIBUTING.md: subject `{name}` is missing" for name in sorted(subjects - listed))
+    yield from (f"CONTRIBUTING.md: `{name}` is no subject" for name in sorted(listed - subjects))
 
 
 def check_places() -> Iterator[str]:
