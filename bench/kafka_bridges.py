@@ -31,8 +31,8 @@ import psycopg
 import restante
 from bench import machine
 from bench.peers.postgresql import Postgresql
-from restante.bridges.bridge_in import BridgeIn, InWish
-from restante.bridges.bridge_out import BridgeOut, OutWish
+from restante.bridges.bridge_in import BridgeIn, InOptions
+from restante.bridges.bridge_out import BridgeOut, OutOptions
 from restante.bridges.bridge_process import spare_process
 from restante.bridges.in_rules import InRule
 from tests.crash.served import Served
@@ -192,7 +192,7 @@ class Stage:
 
 def _carry(
     url: str,
-    wish: InWish | OutWish,
+    options: InOptions | OutOptions,
     ready: Any,
     go: Any,
     carried: Any,
@@ -200,7 +200,7 @@ def _carry(
     """One of several processes of a bridge."""
     spare_process()
     with restante.connect(url) as hub:
-        bridge = BridgeIn(hub, wish) if isinstance(wish, InWish) else BridgeOut(hub, wish)
+        bridge = BridgeIn(hub, options) if isinstance(options, InOptions) else BridgeOut(hub, options)
         ready.wait(120)
         go.wait()
         before = time.process_time()
@@ -249,14 +249,14 @@ def _round(stage: Stage, number: int) -> None:
     stage.plain("plain consumer, records looked at", count, lambda: looked_at(broker, topic, count))
     with restante.connect(stage.served.url) as hub:
         rules = (InRule(topic=topic, origin="bench", kind=f"round-{number}"),)
-        stage.bridge("bridge in", BridgeIn(hub, InWish(rules=rules, brokers=broker.address, until_end=True)))
-        wish = OutWish(
+        stage.bridge("bridge in", BridgeIn(hub, InOptions(rules=rules, brokers=broker.address, until_end=True)))
+        options = OutOptions(
             topic=out, brokers=broker.address, until_end=True, group=f"bench-{number}", kinds=(f"round-{number}",)
         )
-        carried = BridgeOut(hub, wish)
+        carried = BridgeOut(hub, options)
         stage.bridge("bridge out, transactions", carried)
         assert carried.counts.stored == count
-    shared = InWish(
+    shared = InOptions(
         rules=(InRule(topic=topic, origin="bench", kind=f"both-{number}"),),
         brokers=broker.address,
         group=f"both-{number}",
@@ -264,7 +264,9 @@ def _round(stage: Stage, number: int) -> None:
         until_end=True,
     )
     stage.together("bridge in, two processes", (stage.served.url, shared))
-    both = OutWish(topic=out, brokers=broker.address, until_end=True, group=f"both-{number}", kinds=(f"both-{number}",))
+    both = OutOptions(
+        topic=out, brokers=broker.address, until_end=True, group=f"both-{number}", kinds=(f"both-{number}",)
+    )
     stage.together("bridge out, two processes", (stage.served.url, both))
     smaller = min(count, 50_000)
     stage.plain(

@@ -582,7 +582,7 @@ def following_in_thread(
 ) -> Iterator[tuple[Hub, Future[Summary], Watched]]:
     """Twelve changes into a folder, as they come."""
     rows = rows_of((), bootstrap=False)
-    wish = feed_reading.FollowWish(
+    chosen = feed_reading.FollowOptions(
         partitions=(),
         after={},
         origins=(),
@@ -596,7 +596,7 @@ def following_in_thread(
     )
     with place.opened() as hub, ThreadPoolExecutor() as pool:
         folder = feed_folder.Folder(lake, rows.schema)
-        reading = Watched(hub, wish, rows, folder, positions or Positions(None))
+        reading = Watched(hub, chosen, rows, folder, positions or Positions(None))
         try:
             yield hub, pool.submit(reading.all), reading
         finally:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import restante
-from restante.bridges.bridge_in import BridgeIn, InWish
-from restante.bridges.bridge_out import BridgeOut, OutWish
+from restante.bridges.bridge_in import BridgeIn, InOptions
+from restante.bridges.bridge_out import BridgeOut, OutOptions
 from restante.bridges.in_rules import InRule
 from restante.client.surface.surface import Hub
 from tests.crash.served import Served
@@ -53,8 +53,8 @@ def waiting(hub: Hub) -> int:
 def test_a_bridge_in_outlives_a_killed_broker(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("broker-in", partitions=2)
     broker.produce(topic, orders(0, 400))
-    wish = InWish(rules=(InRule(topic=topic),), brokers=broker.address, group=topic, batch=20, kafka=QUICK)
-    bridge = BridgeIn(hub, wish)
+    options = InOptions(rules=(InRule(topic=topic),), brokers=broker.address, group=topic, batch=20, kafka=QUICK)
+    bridge = BridgeIn(hub, options)
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:
@@ -75,8 +75,8 @@ def test_a_bridge_in_outlives_a_killed_hub(broker: Broker, tmp_path: Path) -> No
     served = Served(tmp_path / "data", partition_count=4)
     served.start()
     hub = restante.connect(served.url, retries=0)
-    wish = InWish(rules=(InRule(topic=topic),), brokers=broker.address, group=topic, batch=25, kafka=QUICK)
-    bridge = BridgeIn(hub, wish)
+    options = InOptions(rules=(InRule(topic=topic),), brokers=broker.address, group=topic, batch=25, kafka=QUICK)
+    bridge = BridgeIn(hub, options)
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:
@@ -96,7 +96,7 @@ def test_a_bridge_in_outlives_a_killed_hub(broker: Broker, tmp_path: Path) -> No
 def test_a_bridge_out_outlives_a_killed_broker(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("broker-out", partitions=2)
     hub.send([{"recipient": f"c{n % 4}", "data": {"n": n}} for n in range(300)])
-    bridge = BridgeOut(hub, OutWish(topic=topic, brokers=broker.address, group=topic, kafka=QUICK))
+    bridge = BridgeOut(hub, OutOptions(topic=topic, brokers=broker.address, group=topic, kafka=QUICK))
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:

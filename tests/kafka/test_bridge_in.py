@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from restante.bridges.bridge_in import BridgeIn, InWish
+from restante.bridges.bridge_in import BridgeIn, InOptions
 from restante.bridges.in_rules import DataForm, InRule, Tombstones
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidOperation, InvalidRequest
@@ -21,11 +21,11 @@ def orders(first: int, last: int) -> list[dict[str, Any]]:
     return [{"key": f"c{n % 5}", "value": json.dumps({"n": n}).encode()} for n in range(first, last)]
 
 
-def wish(broker: Broker, *rules: InRule, group: str = "bridge", **more: Any) -> InWish:
-    return InWish(rules=rules, brokers=broker.address, group=group, until_end=True, **more)
+def options(broker: Broker, *rules: InRule, group: str = "bridge", **more: Any) -> InOptions:
+    return InOptions(rules=rules, brokers=broker.address, group=group, until_end=True, **more)
 
 
-def carried(hub: Hub, wished: InWish) -> BridgeIn:
+def carried(hub: Hub, wished: InOptions) -> BridgeIn:
     bridge = BridgeIn(hub, wished)
     bridge.run()
     return bridge
@@ -47,14 +47,14 @@ def test_records_are_in_mailboxes_once_and_in_order(broker: Broker, hub: Hub) ->
     topic = broker.topic("orders", partitions=3)
     broker.produce(topic, orders(0, 300))
     rule = InRule(topic=topic)
-    first = carried(hub, wish(broker, rule, batch=70))
+    first = carried(hub, options(broker, rule, batch=70))
     assert (first.counts.records, first.counts.stored) == (300, 300)
     assert mailboxes(hub) == expected(300)
     broker.produce(topic, orders(300, 400))
-    again = carried(hub, wish(broker, rule))
+    again = carried(hub, options(broker, rule))
     assert (again.counts.records, again.counts.skipped) == (100, 0)
     # Another group has no offsets, and reads all of it again.
-    other = carried(hub, wish(broker, rule, group="other", batch=33))
+    other = carried(hub, options(broker, rule, group="other", batch=33))
     assert (other.counts.records, other.counts.skipped, other.counts.stored) == (400, 400, 0)
     assert mailboxes(hub) == expected(400)
     assert other.counts.lag == 0
@@ -67,7 +67,7 @@ def test_processes_share_topic_partitions_and_stale_ones_do_no_harm(broker: Brok
     topic = broker.topic("shared", partitions=4)
     broker.produce(topic, orders(0, 600))
     rules = InRule(topic=topic)
-    bridges = [BridgeIn(hub, wish(broker, rules, group=group, batch=40)) for group in ("one", "one", "stale")]
+    bridges = [BridgeIn(hub, options(broker, rules, group=group, batch=40)) for group in ("one", "one", "stale")]
     threads = [threading.Thread(target=bridge.run) for bridge in bridges]
     for thread in threads:
         thread.start()
@@ -82,7 +82,7 @@ def test_headers_and_paths_name_recipients_and_headers_are_properties(broker: Br
     topic = broker.topic("headers", partitions=1)
     headers = [("to", b"zoe"), ("trace", b"t-1"), ("raw", b"\xff\x00")]
     broker.produce(topic, [{"key": "k", "value": b'{"customer":{"id":17}}', "headers": headers}])
-    carried(hub, wish(broker, InRule(topic=topic, recipient="header:to", origin="shop", kind="order"), group="h"))
+    carried(hub, options(broker, InRule(topic=topic, recipient="header:to", origin="shop", kind="order"), group="h"))
     (message,) = hub.recipient("zoe").history().messages
     assert (message.origin, message.kind, message.data) == ("shop", "order", {"customer": {"id": 17}})
     assert {**message.properties, "kafka.time": ""} == {
@@ -92,12 +92,12 @@ def test_headers_and_paths_name_recipients_and_headers_are_properties(broker: Br
         "kafka.key": "k",
         "kafka.time": "",
     }
-    carried(hub, wish(broker, InRule(topic=topic, recipient="json:customer.id"), group="j", prefix="again:"))
+    carried(hub, options(broker, InRule(topic=topic, recipient="json:customer.id"), group="j", prefix="again:"))
     assert len(hub.recipient("17").history().messages) == 1
     with pytest.raises(InvalidRequest):
-        carried(hub, wish(broker, InRule(topic=topic, recipient="value")))
+        carried(hub, options(broker, InRule(topic=topic, recipient="value")))
     with pytest.raises(InvalidRequest, match="no topic"):
-        carried(hub, wish(broker, InRule(topic="nothing-here")))
+        carried(hub, options(broker, InRule(topic="nothing-here")))
 
 
 def test_cloudevents_in_both_modes(broker: Broker, hub: Hub) -> None:
@@ -112,7 +112,7 @@ def test_cloudevents_in_both_modes(broker: Broker, hub: Hub) -> None:
             {"key": "ada", "value": b"{}", "headers": [("ce_specversion", b"1.0"), ("ce_id", b"e3")]},
         ],
     )
-    bridge = carried(hub, wish(broker, InRule(topic=topic, poison="misfits")))
+    bridge = carried(hub, options(broker, InRule(topic=topic, poison="misfits")))
     found = hub.recipient("ada").history().messages
     assert [(one.origin, one.kind, one.data) for one in found] == [
         ("shop", "order", {"n": 1}),
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_kept_with_its_reason_and_blocks_nothing(broker: Br
     broker.produce(topic, records)
     rule = InRule(topic=topic, poison="kept")
     for group in ("first", "second"):
-        bridge = carried(hub, wish(broker, rule, group=group))
+        bridge = carried(hub, options(broker, rule, group=group))
         assert (bridge.counts.poisoned, bridge.counts.tombstones) == (4, 1)
     assert numbers(hub, "a") == [0, 6]
     kept = hub.recipient("kept").history().messages
@@ -150,7 +150,7 @@ def test_misfits_go_to_a_dead_letter_topic_if_one_is_named(broker: Broker, hub: 
     topic, dead = broker.topic("sick", partitions=1), broker.topic("dead", partitions=1)
     broker.produce(topic, [{"key": "a", "value": b"1"}, {"value": b"2", "headers": [("h", b"x")]}, {"key": "a"}])
     rule = InRule(topic=topic, dead_letter=dead, values=DataForm.TEXT, tombstones=Tombstones.POISON)
-    bridge = carried(hub, wish(broker, rule))
+    bridge = carried(hub, options(broker, rule))
     assert [one.text for one in hub.recipient("a").history().messages] == ["1"]
     letters = broker.read(dead)
     assert [letter.value() for letter in letters] == [b"2", None]
@@ -164,4 +164,4 @@ def test_a_topic_that_was_made_again_is_not_skipped_in_silence(broker: Broker, h
     broker.produce(topic, orders(0, 10))
     hub.send([{"recipient": "x", "data": 1, "source_position": 50}], source=f"{topic}/0")
     with pytest.raises(InvalidOperation, match="made again"):
-        carried(hub, wish(broker, InRule(topic=topic), group="again"))
+        carried(hub, options(broker, InRule(topic=topic), group="again"))

@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from restante.bridges.bridge_out import BridgeOut, OutWish
+from restante.bridges.bridge_out import BridgeOut, OutOptions
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_records import OutRecords
 from restante.client.surface.surface import Hub
@@ -28,11 +28,11 @@ def fill(hub: Hub, first: int, last: int, **fields: Any) -> None:
     hub.send([{"recipient": NAMES[n % 7], "data": {"n": n}, "origin": "shop", **fields} for n in range(first, last)])
 
 
-def wish(broker: Broker, topic: str, **more: Any) -> OutWish:
-    return OutWish(topic=topic, brokers=broker.address, until_end=True, **more)
+def options(broker: Broker, topic: str, **more: Any) -> OutOptions:
+    return OutOptions(topic=topic, brokers=broker.address, until_end=True, **more)
 
 
-def carried(hub: Hub, wished: OutWish) -> BridgeOut:
+def carried(hub: Hub, wished: OutOptions) -> BridgeOut:
     bridge = BridgeOut(hub, wished)
     bridge.run()
     return bridge
@@ -52,12 +52,12 @@ def expected(count: int) -> dict[str, list[int]]:
 def test_changes_are_in_the_topic_once_and_in_order(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("changes", partitions=3)
     fill(hub, 0, 300)
-    first = carried(hub, wish(broker, topic))
+    first = carried(hub, options(broker, topic))
     assert first.counts.stored == 300
     assert by_recipient(broker, topic) == expected(300)
     fill(hub, 300, 400)
-    assert carried(hub, wish(broker, topic)).counts.stored == 100
-    assert carried(hub, wish(broker, topic)).counts.stored == 0
+    assert carried(hub, options(broker, topic)).counts.stored == 100
+    assert carried(hub, options(broker, topic)).counts.stored == 0
     assert by_recipient(broker, topic) == expected(400)
     record = json.loads(broker.read(topic)[0].value())
     assert {"sequence_number", "change", "at", "id", "recipient", "origin", "kind", "media_type"} <= record.keys()
@@ -67,18 +67,18 @@ def test_what_is_in_the_topic_is_not_written_again_when_the_hub_did_not_hear_of_
     """A process that was killed between its commit in Kafka and its checkpoint at the hub: as if it were set back."""
     topic = broker.topic("unheard", partitions=2)
     fill(hub, 0, 200)
-    carried(hub, wish(broker, topic))
+    carried(hub, options(broker, topic))
     fill(hub, 200, 250)
     for status in hub.partitions():
         hub.group("bridge").reset(status.partition, "beginning")
-    assert carried(hub, wish(broker, topic)).counts.stored == 50
+    assert carried(hub, options(broker, topic)).counts.stored == 50
     assert by_recipient(broker, topic) == expected(250)
 
 
 def test_processes_share_partitions_of_the_hub(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("together", partitions=2)
     fill(hub, 0, 500)
-    bridges = [BridgeOut(hub, wish(broker, topic, member=f"m{number}")) for number in range(3)]
+    bridges = [BridgeOut(hub, options(broker, topic, member=f"m{number}")) for number in range(3)]
     threads = [threading.Thread(target=bridge.run) for bridge in bridges]
     for thread in threads:
         thread.start()
@@ -89,7 +89,7 @@ def test_processes_share_partitions_of_the_hub(broker: Broker, hub: Hub) -> None
 
 
 def test_a_bridge_that_is_stopped_before_it_is_a_member_ends(broker: Broker, hub: Hub) -> None:
-    bridge = BridgeOut(hub, OutWish(topic=broker.topic("early", partitions=1), brokers=broker.address))
+    bridge = BridgeOut(hub, OutOptions(topic=broker.topic("early", partitions=1), brokers=broker.address))
     bridge.stop()
     running = threading.Thread(target=bridge.run, daemon=True)
     running.start()
@@ -100,15 +100,15 @@ def test_a_bridge_that_is_stopped_before_it_is_a_member_ends(broker: Broker, hub
 def test_a_zombie_that_comes_late_writes_nothing(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("zombie", partitions=1)
     fill(hub, 0, 50)
-    carried(hub, wish(broker, topic))
-    zombie = BridgeOut(hub, wish(broker, topic))
+    carried(hub, options(broker, topic))
+    zombie = BridgeOut(hub, options(broker, topic))
     zombie._offsets = zombie._library.Consumer({**zombie._settings, "group.id": f"restante.bridge.{topic}"})
     (page,) = [page for page in hub.feed() if page.partition == hub.partition_of("r0")][:1]
     line = zombie._line(page_of(page))
     assert line.position >= page.position - 1
     # The next producer of the partition fences it off.
     fill(hub, 50, 100)
-    carried(hub, wish(broker, topic))
+    carried(hub, options(broker, topic))
     with pytest.raises(zombie._library.KafkaException):
         zombie._commit(line, page_of(page), OutRecords([b"r0"], [b"from the grave"], np.zeros(1, np.int64)))
     zombie._offsets.close()
@@ -126,7 +126,7 @@ def test_cloudevents_and_filters(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("events-out", partitions=1)
     fill(hub, 0, 7, kind="order")
     fill(hub, 7, 14, kind="other")
-    carried(hub, wish(broker, topic, form=OutForm.CLOUDEVENTS, kinds=("order",), group="events"))
+    carried(hub, options(broker, topic, form=OutForm.CLOUDEVENTS, kinds=("order",), group="events"))
     records = broker.read(topic)
     assert len(records) == 7
     event = json.loads(records[0].value())
@@ -144,13 +144,13 @@ def test_avro_by_a_schema_file(broker: Broker, hub: Hub, tmp_path: Path) -> None
     fill(hub, 0, 7)
     hub.send(recipient="r0", data={"n": "seven"})
     with pytest.raises(InvalidRequest, match="does not fit"):
-        carried(hub, wish(broker, topic, form=OutForm.AVRO, schema=path, group="avro"))
-    bridge = carried(hub, wish(broker, topic, form=OutForm.AVRO, schema=path, group="avro", skip_misfits=True))
+        carried(hub, options(broker, topic, form=OutForm.AVRO, schema=path, group="avro"))
+    bridge = carried(hub, options(broker, topic, form=OutForm.AVRO, schema=path, group="avro", skip_misfits=True))
     assert bridge.counts.poisoned == 1
     data: list[Any] = [fastavro.schemaless_reader(io.BytesIO(one.value()), schema, None) for one in broker.read(topic)]
     assert sorted(one["data"]["n"] for one in data) == list(range(7))
     with pytest.raises(InvalidRequest, match="schema"):
-        BridgeOut(hub, wish(broker, topic, form=OutForm.AVRO))
+        BridgeOut(hub, options(broker, topic, form=OutForm.AVRO))
 
 
 def test_all_changes_may_be_written(broker: Broker, hub: Hub) -> None:
@@ -159,7 +159,7 @@ def test_all_changes_may_be_written(broker: Broker, hub: Hub) -> None:
     bundle = hub.recipient("r0").peek()
     assert bundle is not None
     hub.recipient("r0").dequeue(bundle.bundle_id)
-    carried(hub, wish(broker, topic, changes=OutChanges.ALL, group="all"))
+    carried(hub, options(broker, topic, changes=OutChanges.ALL, group="all"))
     changes = [json.loads(record.value())["change"] for record in broker.read(topic)]
     assert sorted(changes) == ["collected", *["published"] * 7]
 
@@ -168,12 +168,12 @@ def test_a_topic_of_positions_with_too_few_partitions_is_refused(broker: Broker,
     topic = broker.topic("few", partitions=1)
     broker.admin_topic(f"{topic}.positions", partitions=1)
     with pytest.raises(InvalidOperation, match="partitions"):
-        carried(hub, wish(broker, topic))
+        carried(hub, options(broker, topic))
 
 
 def test_a_compacted_topic_has_what_waits_and_nothing_of_the_erased(broker: Broker, hub: Hub) -> None:
     topic = broker.topic("waiting", partitions=2, **{"cleanup.policy": "compact"})
-    kept = wish(broker, topic, compacted=True, group="waiting")
+    kept = options(broker, topic, compacted=True, group="waiting")
     fill(hub, 0, 21)
     carried(hub, kept)
     bundle = hub.recipient("r0").peek()

@@ -64,7 +64,7 @@ _PREFETCH = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class InWish:
+class InOptions:
     """The task of a bridge in."""
 
     rules: tuple[InRule, ...]
@@ -86,15 +86,15 @@ class InWish:
 class BridgeIn:
     """One process of a bridge. `run` it in the thread that made it; `stop` may be called from anywhere."""
 
-    def __init__(self, hub: Hub, wish: InWish) -> None:
-        check_rules(wish.rules)
+    def __init__(self, hub: Hub, options: InOptions) -> None:
+        check_rules(options.rules)
         self.counts = BridgeCounts()
         self._hub = hub
-        self._wish = wish
+        self._options = options
         self._library: Any = kafka_library()
-        self._mappers = {rule.topic: RecordMapper(rule) for rule in wish.rules}
+        self._mappers = {rule.topic: RecordMapper(rule) for rule in options.rules}
         self._stopping = threading.Event()
-        self._topic = wish.rules[0].topic if len(wish.rules) == 1 else None
+        self._topic = options.rules[0].topic if len(options.rules) == 1 else None
         """If there is one alone."""
         self._gathered: dict[TopicPlace, GatheredRecords] = {}
         """By topic partition what is to be stored next."""
@@ -114,9 +114,9 @@ class BridgeIn:
     def run(self, tick: Callable[[], object] = lambda: None) -> None:
         """Carry records over until it is stopped, or to the end; `tick` is called now and then."""
         library = self._library
-        settings = kafka_settings(self._wish.brokers, self._wish.kafka)
-        self._consumer = library.Consumer({**_PREFETCH, **settings, **_READING, "group.id": self._wish.group})
-        if any(rule.dead_letter for rule in self._wish.rules):
+        settings = kafka_settings(self._options.brokers, self._options.kafka)
+        self._consumer = library.Consumer({**_PREFETCH, **settings, **_READING, "group.id": self._options.group})
+        if any(rule.dead_letter for rule in self._options.rules):
             self._letters = _DeadLetters(library.Producer({**settings, "enable.idempotence": True}))
         try:
             if not self._topics_are_there():
@@ -131,7 +131,7 @@ class BridgeIn:
 
     def _topics_are_there(self) -> bool:
         """Wait for the brokers; `InvalidRequest` if a topic is missing. False: it was stopped meanwhile."""
-        named = [*self._mappers, *(rule.dead_letter for rule in self._wish.rules if rule.dead_letter)]
+        named = [*self._mappers, *(rule.dead_letter for rule in self._options.rules if rule.dead_letter)]
         while not self._stopping.is_set():
             try:
                 for topic in named:
@@ -149,7 +149,7 @@ class BridgeIn:
             self._settle_done()
             self._submit_gathered(pool)
             tick()
-            if self._wish.until_end and not (self._under_way or self._gathered) and self._at_end():
+            if self._options.until_end and not (self._under_way or self._gathered) and self._at_end():
                 return
         for place in list(self._under_way):
             self._settle(place)
@@ -175,7 +175,7 @@ class BridgeIn:
         gathered = self._gathered.values()
         if sum(own.size for own in gathered) >= _GATHERED_BYTES:
             return 0
-        return self._wish.batch - max((own.count for own in gathered), default=0)
+        return self._options.batch - max((own.count for own in gathered), default=0)
 
     def _wait_for_room(self) -> Sequence[Any]:
         """Wait until a batch is stored. Kafka's client keeps the records that come meanwhile."""
@@ -239,7 +239,7 @@ class BridgeIn:
                 self._stopping.wait(_PAUSE_SECONDS)
 
     def _send(self, place: TopicPlace, mapper: RecordMapper, records: TopicRecords, mapped: MappedRecords) -> None:
-        source, refused = self._wish.source(place), dict[int, str]()
+        source, refused = self._options.source(place), dict[int, str]()
         receipt: Receipt | None = None
         while receipt is None:
             sent, rows = self._with_poison(mapped, mapper, records, source, refused)
@@ -301,12 +301,12 @@ class BridgeIn:
             self._consumer.commit(offsets=[at], asynchronous=not waiting)
             self._measure(place, offset)
         except self._library.KafkaException as error:
-            _log.warning("The offset of %s could not be committed: %s", self._wish.source(place), error)
+            _log.warning("The offset of %s could not be committed: %s", self._options.source(place), error)
 
     def _measure(self, place: TopicPlace, offset: int) -> None:
         _, end = self._consumer.get_watermark_offsets(self._library.TopicPartition(*place), cached=True)
         if end >= 0:
-            self.counts.lags[self._wish.source(place)] = max(end - offset, 0)
+            self.counts.lags[self._options.source(place)] = max(end - offset, 0)
 
     def _at_end(self) -> bool:
         """Whether all topic partitions of this process are stored up to their ends."""
@@ -337,7 +337,7 @@ class BridgeIn:
 
     def _check_source(self, place: TopicPlace, own: Any) -> None:  # noqa: ANN401 - of an untyped library
         """A topic that was made again begins at 0: all of it would be skipped."""
-        source = self._wish.source(place)
+        source = self._options.source(place)
         try:
             known = self._hub.sources.get(source).position
         except SourceUnknown:
@@ -360,7 +360,7 @@ class BridgeIn:
                     self._commit(place, batch.result(), waiting=True)
             except Unavailable as error:
                 self._failure = error
-            self.counts.lags.pop(self._wish.source(place), None)
+            self.counts.lags.pop(self._options.source(place), None)
 
     def _lost(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
         """Another process has them already: it begins at the committed offset, and skips what this one stores yet."""
@@ -368,7 +368,7 @@ class BridgeIn:
             place = own.topic, own.partition
             self._gathered.pop(place, None)
             self._under_way.pop(place, None)
-            self.counts.lags.pop(self._wish.source(place), None)
+            self.counts.lags.pop(self._options.source(place), None)
 
 
 class _DeadLetters:

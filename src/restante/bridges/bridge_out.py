@@ -38,7 +38,7 @@ _NOWHERE = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutWish:
+class OutOptions:
     """The task of a bridge out."""
 
     topic: str
@@ -83,14 +83,14 @@ class _OutLine:
 class BridgeOut:
     """One process of a bridge. `stop` may be called from anywhere."""
 
-    def __init__(self, hub: Hub, wish: OutWish) -> None:
+    def __init__(self, hub: Hub, options: OutOptions) -> None:
         self.counts = BridgeCounts()
         self._hub = hub
-        self._wish = wish
+        self._options = options
         self._library: Any = kafka_library()
-        self._settings = kafka_settings(wish.brokers, wish.kafka)
-        encode = encoder(wish.form, wish.schema, skip_misfits=wish.skip_misfits)
-        self._encode = compacted(encode) if wish.compacted else encode
+        self._settings = kafka_settings(options.brokers, options.kafka)
+        encode = encoder(options.form, options.schema, skip_misfits=options.skip_misfits)
+        self._encode = compacted(encode) if options.compacted else encode
         self._lines: dict[int, _OutLine] = {}
         self._offsets: Any = None
         self._ending = threading.Event()
@@ -106,32 +106,32 @@ class BridgeOut:
 
     def run(self, tick: Callable[[], object] = lambda: None) -> None:
         """Carry changes over until it is stopped, or to the end; `tick` is called after each page."""
-        wish = self._wish
+        options = self._options
         self._offsets = self._library.Consumer(
             {
                 **self._settings,
-                "group.id": wish.offsets_group,
+                "group.id": options.offsets_group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
         )
         try:
-            topic_partitions(self._offsets, wish.topic)
+            topic_partitions(self._offsets, options.topic)
             self._make_positions()
             self._carry(tick)
         finally:
             self._offsets.close()
 
     def _carry(self, tick: Callable[[], object]) -> None:
-        wish = self._wish
+        options = self._options
         self._group = group = self._hub.group(
-            wish.group, origins=wish.origins, kinds=wish.kinds, member=wish.member, limit=_PAGE_CHANGES
+            options.group, origins=options.origins, kinds=options.kinds, member=options.member, limit=_PAGE_CHANGES
         )
         with group:
             watcher = threading.Thread(target=self._watch, args=(group,), name="restante-bridge-watch")
             watcher.start()
             try:
-                group.run(lambda page: self._page(page, tick), partitions_at_once=wish.partitions_at_once)
+                group.run(lambda page: self._page(page, tick), partitions_at_once=options.partitions_at_once)
             finally:
                 self._ending.set()
                 self._over.set()
@@ -153,7 +153,7 @@ class BridgeOut:
                 _log.debug("The group did not say how far it is: %s", error.message)
                 continue
             self.counts.lags = {f"partition {own.partition}": own.lag for own in status.partitions}
-            if self._wish.until_end and status.members and status.lag == 0:
+            if self._options.until_end and status.members and status.lag == 0:
                 self.stop()
 
     def _page(self, page: SharedPage, tick: Callable[[], object]) -> None:
@@ -186,14 +186,14 @@ class BridgeOut:
 
     def _records(self, page: SharedPage, after: int) -> OutRecords:
         """The records that a page becomes. Those that a compacted topic has of erased messages are replaced first."""
-        if not self._wish.compacted:
-            return self._encode(chosen_rows(page.table, after, self._wish.changes))
+        if not self._options.compacted:
+            return self._encode(chosen_rows(page.table, after, self._options.changes))
         table = chosen_rows(page.table, after, OutChanges.ALL)
         erasures = erasures_of(table)
         records = self._encode(without_erased(table, erasures))
         if not erasures:
             return records
-        return records.after(erased_keys(self._settings, self._wish.topic, erasures))
+        return records.after(erased_keys(self._settings, self._options.topic, erasures))
 
     def _is_ours(self, page: SharedPage) -> bool:
         """Whether the hub still gives the partition to this process: a stale one may have fenced it off all the same."""
@@ -215,16 +215,16 @@ class BridgeOut:
             "partitioner": "murmur2_random",
             **self._settings,
             "enable.idempotence": True,
-            "transactional.id": f"restante.{self._wish.group}.{self._wish.topic}.{page.partition}",
+            "transactional.id": f"restante.{self._options.group}.{self._options.topic}.{page.partition}",
         }
-        group = OutGroup(self._wish.offsets_group, self._offsets)
-        producer = out_producer(settings, group, headers=self._wish.form is not OutForm.JSON)
+        group = OutGroup(self._options.offsets_group, self._offsets)
+        producer = out_producer(settings, group, headers=self._options.form is not OutForm.JSON)
         self._lines[page.partition] = _OutLine(page.generation, producer, self._position(page.partition))
         return self._lines[page.partition]
 
     def _position(self, partition: int) -> int:
         """How far the partition is in the topic. Changes up to the group's own checkpoint are not handed out again anyway."""
-        at = self._library.TopicPartition(self._wish.positions, partition)
+        at = self._library.TopicPartition(self._options.positions, partition)
         (found,) = self._offsets.committed([at], timeout=_WAIT_SECONDS)
         if found.error is not None:
             raise self._library.KafkaException(found.error)
@@ -236,8 +236,8 @@ class BridgeOut:
             return
         try:
             line.producer.begin()
-            line.producer.produce(self._wish.topic, records)
-            line.producer.commit(OutPlace(self._wish.positions, page.partition, page.position))
+            line.producer.produce(self._options.topic, records)
+            line.producer.commit(OutPlace(self._options.positions, page.partition, page.position))
         except self._library.KafkaException as error:
             if error.args[0].txn_requires_abort():
                 line.producer.abort()
@@ -248,7 +248,7 @@ class BridgeOut:
         """The topic of positions, made if it is not there. It stays empty: only the offsets of its partitions are used."""
         from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415 - an extra
 
-        count, name = len(self._hub.partitions()), self._wish.positions
+        count, name = len(self._hub.partitions()), self._options.positions
         found = self._offsets.list_topics(timeout=_WAIT_SECONDS).topics.get(name)
         if found is None:
             admin = AdminClient(self._settings)

@@ -108,7 +108,7 @@ def in_(
     restante bridge in --file bridges.toml
     """
     from restante.bridges.bridge_file import BridgeFile, read_bridge_file
-    from restante.bridges.bridge_in import BridgeIn, InWish
+    from restante.bridges.bridge_in import BridgeIn, InOptions
 
     if (topic is None) == (file is None):
         raise typer.BadParameter("Name a topic, or a file with several.", param_hint="--topic")
@@ -127,7 +127,7 @@ def in_(
             "With --file, the options of each topic stand in the file: leave them out here.", param_hint="--file"
         )
     given = read_bridge_file(file) if file is not None else BridgeFile(rules=(rule,))
-    wish = InWish(
+    options = InOptions(
         rules=given.rules,
         brokers=given.kafka.brokers or brokers,
         group=group,
@@ -137,7 +137,7 @@ def in_(
         until_end=until_end,
     )
     with door.open() as hub:
-        _run(BridgeIn(hub, wish), metrics_port, "in")
+        _run(BridgeIn(hub, options), metrics_port, "in")
 
 
 @at_hub
@@ -178,9 +178,9 @@ def out(
     restante bridge out --topic orders --format avro --schema order.avsc
     restante bridge out --topic mailboxes --compacted
     """
-    from restante.bridges.bridge_out import BridgeOut, OutWish
+    from restante.bridges.bridge_out import BridgeOut, OutOptions
 
-    wish = OutWish(
+    options = OutOptions(
         topic=topic,
         brokers=brokers,
         group=group,
@@ -196,7 +196,7 @@ def out(
         until_end=until_end,
     )
     with door.open() as hub:
-        _run(BridgeOut(hub, wish), metrics_port, "out")
+        _run(BridgeOut(hub, options), metrics_port, "out")
 
 
 @at_hub

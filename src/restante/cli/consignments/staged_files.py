@@ -39,7 +39,7 @@ _WRITERS_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsignmentWish:
+class ConsignmentOptions:
     """The options of the consignment."""
 
     key: str
@@ -63,10 +63,10 @@ class Consigned:
         return {"consignment": own | {"committed_before": self.committed_before}}
 
 
-def consign(link: Link, sources: Sequence[MessageSource], wish: ConsignmentWish) -> Consigned:
+def consign(link: Link, sources: Sequence[MessageSource], options: ConsignmentOptions) -> Consigned:
     """Stage all, and commit it unless that is left for later. One that was committed before is left as it is."""
-    opened = link.call(BeginConsignment(wish.key, batch=wish.with_batch))
-    _check_batch(opened, wish)
+    opened = link.call(BeginConsignment(options.key, batch=options.with_batch))
+    _check_batch(opened, options)
     done = Consigned(opened, opened.state)
     if opened.state is ConsignmentState.COMMITTED:
         done.committed_before = True
@@ -74,25 +74,25 @@ def consign(link: Link, sources: Sequence[MessageSource], wish: ConsignmentWish)
         return done
     started = time.monotonic()
     try:
-        winners = _Staging(link, opened.id, wish, done.sent).all(sources)
-        if wish.commit:
+        winners = _Staging(link, opened.id, options, done.sent).all(sources)
+        if options.commit:
             _check_nobody_else(link.call(ReadConsignment(opened.id)), winners)
             _note(done.sent, link.call(CommitConsignment(opened.id, winners)))
             done.state = ConsignmentState.COMMITTED
         done.sent.seconds = time.monotonic() - started
     except RestanteError as error:
-        error.message = f"{error.message} {going_on(opened, error, wish.attempt)}"
+        error.message = f"{error.message} {going_on(opened, error, options.attempt)}"
         raise
     except KeyboardInterrupt as error:
         staged = f"Stopped. Staged: {counted(done.sent.messages, 'message')}."
-        say(f"{staged} {going_on(opened, error, wish.attempt)}", file=sys.stderr)
+        say(f"{staged} {going_on(opened, error, options.attempt)}", file=sys.stderr)
         raise
     return done
 
 
-def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
+def _check_batch(opened: ConsignmentOpened, options: ConsignmentOptions) -> None:
     """Refuse a batch for a consignment that is open: the caller that opens it says whether it has one."""
-    if not wish.with_batch or opened.batch is not None:
+    if not options.with_batch or opened.batch is not None:
         return
     name = f"{opened.key} ({opened.id})"
     if opened.state is ConsignmentState.COMMITTED:
@@ -143,10 +143,10 @@ def going_on(opened: ConsignmentOpened, error: BaseException, attempt: int) -> s
 class _Staging:
     """Each file is a writer, and its pieces are its parcels: the same pieces have the same numbers in every run."""
 
-    def __init__(self, link: Link, consignment_id: str, wish: ConsignmentWish, sent: SentCounts) -> None:
+    def __init__(self, link: Link, consignment_id: str, options: ConsignmentOptions, sent: SentCounts) -> None:
         self._link = link
         self._id = consignment_id
-        self._wish = wish
+        self._options = options
         self._sent = sent
         self._started = time.monotonic()
         self._guard = threading.Lock()
@@ -177,10 +177,10 @@ class _Staging:
         except BaseException:
             self._stopping.set()
             raise
-        return Winner(writer=source.name, attempt=self._wish.attempt, messages=count)
+        return Winner(writer=source.name, attempt=self._options.attempt, messages=count)
 
     def _pieces(self, source: MessageSource, number: int) -> Iterator[FilePiece]:
-        key = self._wish.idempotent
+        key = self._options.idempotent
         try:
             for piece in source.pieces():
                 yield piece if key is None else FileIds(key, number).given_to(piece)
@@ -194,7 +194,9 @@ class _Staging:
         assert source.name is not None, "files have names"
         try:
             answer = self._link.call(
-                StageParcel.of(self._id, piece.messages, writer=source.name, attempt=self._wish.attempt, parcel=parcel)
+                StageParcel.of(
+                    self._id, piece.messages, writer=source.name, attempt=self._options.attempt, parcel=parcel
+                )
             )
         except InvalidClientState as error:
             error.message = f"{source.name}, {piece.place(0)} and on: {error.message}"

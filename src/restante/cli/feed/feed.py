@@ -98,7 +98,7 @@ def feed(
     restante feed --format parquet --output ./lake --positions lake.json
     restante feed --follow --bootstrap --positions mine.json
     """
-    from restante.cli.feed.feed_follow import FeedFollower, FollowWish
+    from restante.cli.feed.feed_follow import FeedFollower, FollowOptions
     from restante.cli.feed.feed_progress import Positions
 
     output = None if output == _STANDARD_OUTPUT else output
@@ -106,7 +106,7 @@ def feed(
     _check_names(origin=origin, kind=kind, recipient=recipient, reader=reader)
     _check_start(partition, after, positions, bootstrap=bootstrap)
     _check_output(file_format, output)
-    wish = FollowWish(
+    options = FollowOptions(
         partitions=tuple(dict.fromkeys(partition or ())),
         after={} if after is None or not partition else {partition[0]: after},
         origins=tuple(origin or ()),
@@ -121,7 +121,7 @@ def feed(
     rows = _rows(file_format, names, bootstrap=bootstrap)
     known = Positions(positions)
     with door.open() as opened, closing(_output(file_format, output, rows, names)) as out:
-        summary = FeedFollower(opened, wish, rows, out, known).all()
+        summary = FeedFollower(opened, options, rows, out, known).all()
     _print(summary, as_json=as_json, beside=output is None)
 
 

@@ -26,7 +26,7 @@ _RECORD_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowWish:
+class FollowOptions:
     """The choice of changes of the feed, and from where."""
 
     partitions: tuple[int, ...]
@@ -46,9 +46,9 @@ class FollowWish:
 class FeedFollower:
     """Carries changes from a hub to an output, and records positions when all up to them is safe."""
 
-    def __init__(self, hub: Hub, wish: FollowWish, rows: RowLook, output: Output, known: Positions) -> None:
+    def __init__(self, hub: Hub, options: FollowOptions, rows: RowLook, output: Output, known: Positions) -> None:
         self._hub = hub
-        self._wish = wish
+        self._options = options
         self._rows = rows
         self._output = output
         self._known = known
@@ -61,10 +61,10 @@ class FeedFollower:
 
     def all(self) -> Summary:
         """Read until the end, or the limit, or Ctrl-C. Rows that were given out by then are made safe in any case."""
-        after = dict(self._wish.after) or self._chosen(self._known.found)
-        with interrupts() as heard, status_line(quiet=self._wish.quiet) as show:
+        after = dict(self._options.after) or self._chosen(self._known.found)
+        with interrupts() as heard, status_line(quiet=self._options.quiet) as show:
             try:
-                if self._wish.bootstrap:
+                if self._options.bootstrap:
                     after |= self._bootstrapped(after, heard, show)
                 if not heard.asked:
                     self._read(after, heard, show)
@@ -78,13 +78,13 @@ class FeedFollower:
         return self._summary
 
     def _chosen(self, positions: dict[int, int]) -> dict[int, int]:
-        wanted = self._wish.partitions
+        wanted = self._options.partitions
         return {partition: number for partition, number in positions.items() if not wanted or partition in wanted}
 
     # A snapshot, partition by partition: what is recorded needs not be read again.
 
     def _bootstrapped(self, after: dict[int, int], heard: Interrupts, show: Show) -> dict[int, int]:
-        partitions = self._wish.partitions or [status.partition for status in self._hub.partitions()]
+        partitions = self._options.partitions or [status.partition for status in self._hub.partitions()]
         found: dict[int, int] = {}
         for partition in partitions:
             if heard.asked or self._is_there(partition, after.get(partition)):
@@ -107,12 +107,12 @@ class FeedFollower:
 
     def _snapshot(self, partition: int, heard: Interrupts, show: Show) -> int | None:
         """Write a snapshot; gives the position from which the feed goes on, None if it was interrupted."""
-        wish = self._wish
+        options = self._options
         pages = self._hub.snapshot(
             [partition],
-            origins=wish.origins,
-            kinds=wish.kinds,
-            recipients=wish.recipients,
+            origins=options.origins,
+            kinds=options.kinds,
+            recipients=options.recipients,
             columns=self._rows.snapshot_columns,
         )
         for page in heard.until_asked(iter(pages)):
@@ -136,7 +136,7 @@ class FeedFollower:
             is_sound = True
             try:
                 with self._recorded_meanwhile(feed):
-                    for page in _limited(heard.until_asked(iter(feed)), self._wish.limit):
+                    for page in _limited(heard.until_asked(iter(feed)), self._options.limit):
                         is_sound = False
                         with self._guard:
                             self._give_out(page)
@@ -149,17 +149,17 @@ class FeedFollower:
             self._end()
 
     def _feed(self, after: dict[int, int]) -> Feed:
-        wish = self._wish
+        options = self._options
         return self._hub.feed(
-            list(wish.partitions) or None,
+            list(options.partitions) or None,
             after or None,
-            origins=wish.origins,
-            kinds=wish.kinds,
-            recipients=wish.recipients,
+            origins=options.origins,
+            kinds=options.kinds,
+            recipients=options.recipients,
             columns=self._rows.columns,
-            follow=wish.follow,
-            limit=wish.limit,
-            reader=wish.reader,
+            follow=options.follow,
+            limit=options.limit,
+            reader=options.reader,
         )
 
     def _give_out(self, page: FeedPage) -> None:
@@ -198,7 +198,7 @@ class FeedFollower:
     @contextmanager
     def _recorded_meanwhile(self, feed: Feed) -> Iterator[None]:
         """Record what came before while nothing comes: it is made safe all the same."""
-        if not self._wish.follow:
+        if not self._options.follow:
             yield
             return
         stopping = threading.Event()

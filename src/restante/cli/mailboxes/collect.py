@@ -33,7 +33,7 @@ class FileFormat(Enum):
     PARQUET = "parquet"
 
 
-class _Wish(NamedTuple):
+class _Options(NamedTuple):
     """The options of a collect: what is to be collected, and for how long."""
 
     origins: list[str]
@@ -99,20 +99,20 @@ def collect(
     restante collect alice --live --after 4711    as they arrive, unconfirmed
     """
     _check_output(to, file_format, text=text, as_json=as_json)
-    wish = _wish(
-        _Wish(origin or [], group or [], max_messages, max_weight, max_bundles, wait, confirm=not no_confirm),
+    options = _options(
+        _Options(origin or [], group or [], max_messages, max_weight, max_bundles, wait, confirm=not no_confirm),
         follow=follow,
     )
     if live or after is not None:
-        _collect_live(door, recipient, wish, to=to, live=live, after=after, text=text, as_json=as_json)
+        _collect_live(door, recipient, options, to=to, live=live, after=after, text=text, as_json=as_json)
         return
     with door.open() as opened:
         deliver = (
             _printer(_bundle_writer(text=text, as_json=as_json)) if to is None else _filer(to, file_format, as_json)
         )
-        bundles, messages = _collected(opened.recipient(recipient), wish, deliver)
+        bundles, messages = _collected(opened.recipient(recipient), options, deliver)
     if not as_json and not text:
-        _print_summary(recipient, bundles, messages, confirm=wish.confirm)
+        _print_summary(recipient, bundles, messages, confirm=options.confirm)
     raise typer.Exit(0 if bundles else NOTHING_THERE)
 
 
@@ -122,7 +122,7 @@ WriteBundle = Callable[["Bundle"], Iterator[bytes]]
 """A bundle as it is printed."""
 
 
-def _wish(said: _Wish, *, follow: bool) -> _Wish:
+def _options(said: _Options, *, follow: bool) -> _Options:
     """The options as one value."""
     if follow and not said.confirm:
         raise typer.BadParameter("--no-confirm shows one bundle: leave out --follow.", param_hint="--no-confirm")
@@ -133,7 +133,7 @@ def _wish(said: _Wish, *, follow: bool) -> _Wish:
 def _collect_live(
     door: Door,
     recipient: str,
-    wish: _Wish,
+    options: _Options,
     *,
     to: Path | None,
     live: bool,
@@ -149,14 +149,14 @@ def _collect_live(
         raise typer.BadParameter("--text prints the data alone: leave out --json.", param_hint="--text")
     check_alone(
         to=to,
-        origin=wish.origins,
-        group=wish.groups,
-        max_messages=wish.max_messages,
-        max_weight=wish.max_weight,
-        max_bundles=wish.max_bundles,
-        follow=wish.idle is None,
-        wait=wish.idle,
-        no_confirm=not wish.confirm,
+        origin=options.origins,
+        group=options.groups,
+        max_messages=options.max_messages,
+        max_weight=options.max_weight,
+        max_bundles=options.max_bundles,
+        follow=options.idle is None,
+        wait=options.idle,
+        no_confirm=not options.confirm,
     )
     with door.open() as opened:
         collect_live(opened.recipient(recipient), after=after, text=text, as_json=as_json)
@@ -169,29 +169,29 @@ def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool
         raise typer.BadParameter("--text prints the data alone: leave out --json and --to.", param_hint="--text")
 
 
-def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:
+def _collected(recipient: Recipient, options: _Options, deliver: Deliver) -> tuple[int, int]:
     """How many bundles and messages it was."""
     bundles = messages = 0
     # A person who follows ends it by Ctrl-C, and so does one who has seen enough: what was not confirmed stays.
     with suppress(KeyboardInterrupt):
-        for bundle in _bundles(recipient, wish):
+        for bundle in _bundles(recipient, options):
             deliver(bundle)
-            if wish.confirm:
+            if options.confirm:
                 _confirm(bundle)
             bundles += 1
             messages += bundle.message_count
-            if bundles == wish.max_bundles:
+            if bundles == options.max_bundles:
                 break
     return bundles, messages
 
 
-def _bundles(recipient: Recipient, wish: _Wish) -> Iterator[Bundle]:
+def _bundles(recipient: Recipient, options: _Options) -> Iterator[Bundle]:
     return recipient.bundles(
-        origins=wish.origins,
-        origin_groups=wish.groups,
-        max_messages=wish.max_messages,
-        max_weight=wish.max_weight,
-        idle=wish.idle,
+        origins=options.origins,
+        origin_groups=options.groups,
+        max_messages=options.max_messages,
+        max_weight=options.max_weight,
+        idle=options.idle,
     )
 
 

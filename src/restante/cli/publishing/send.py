@@ -123,8 +123,8 @@ def send(
     if consignment is None or findings is not None:
         _send(door, sources, findings, idempotent=idempotent, way=SendWay(batch, accept), as_json=as_json)
     else:
-        wish = (consignment, attempt or 0, idempotent)
-        _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
+        options = (consignment, attempt or 0, idempotent)
+        _consign(door, sources, options, with_batch=with_batch, commit=not no_commit, as_json=as_json)
 
 
 def _chat(
@@ -244,21 +244,21 @@ def _send(
 def _consign(
     door: Door,
     sources: list[MessageSource],
-    wish: tuple[str, int, str | None],
+    options: tuple[str, int, str | None],
     *,
     with_batch: bool,
     commit: bool,
     as_json: bool,
 ) -> None:
     """All of them side by side, for one moment of delivery."""
-    from restante.cli.consignments.staged_files import ConsignmentWish, consign, tell
+    from restante.cli.consignments.staged_files import ConsignmentOptions, consign, tell
 
-    key, attempt, idempotent = wish
+    key, attempt, idempotent = options
     with closing(door.link(create=True)) as link:
         done = consign(
             link,
             sources,
-            ConsignmentWish(key=key, attempt=attempt, idempotent=idempotent, with_batch=with_batch, commit=commit),
+            ConsignmentOptions(key=key, attempt=attempt, idempotent=idempotent, with_batch=with_batch, commit=commit),
         )
     if as_json:
         print_json(_answer(done.sent, len(sources), dry_run=False) | done.as_answer())

@@ -92,7 +92,7 @@ def show(
     print_found(found, _print_one, as_json=as_json)
 
 
-class _Wish:
+class _Options:
     """Which poison is meant."""
 
     def __init__(
@@ -124,9 +124,9 @@ def _decision(
         door: Door,
         as_json: AsJson = False,
     ) -> None:
-        wish = _Wish(ids, action, code, concerns, everything)
+        options = _Options(ids, action, code, concerns, everything)
         with closing(door.link()) as link:
-            found = list(_meant(link, group, wish))
+            found = list(_meant(link, group, options))
             what = f"{counted(len(found), 'action')} of {group}"
             if not dry_run and found and (len(found) == 1 or is_meant(f"{question} {what}?", yes=yes)):
                 for each in found:
@@ -164,10 +164,10 @@ give_up = _decision(
 )
 
 
-def _meant(link: Link, group: str, wish: _Wish) -> Iterator[PoisonedAction]:
-    if wish.ids:
-        return iter(_named(link, group, wish.ids, wish.concerns))
-    return _chosen(link, group, action=wish.action, code=wish.code, concerns=wish.concerns)
+def _meant(link: Link, group: str, options: _Options) -> Iterator[PoisonedAction]:
+    if options.ids:
+        return iter(_named(link, group, options.ids, options.concerns))
+    return _chosen(link, group, action=options.action, code=options.code, concerns=options.concerns)
 
 
 def _all(link: Link, group: str) -> Iterator[PoisonedAction]:

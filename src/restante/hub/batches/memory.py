@@ -82,7 +82,7 @@ class BatchMemory:
     work: BatchWork = field(default_factory=BatchWork)
     notices: NoticeSchedule = field(default_factory=NoticeSchedule)
     """The schedule of notices of completed batches."""
-    keepers: list[Callable[[bytes], bool]] = field(default_factory=list)
+    needs: list[Callable[[bytes], bool]] = field(default_factory=list)
     """Functions of other subjects that say whether they still need a batch."""
     opened: int = 0
     completed: int = 0
@@ -94,4 +94,4 @@ class BatchMemory:
 
     def is_kept(self, batch_id: bytes) -> bool:
         """Whether another subject still needs the batch, such as a consignment that will bind messages to it."""
-        return any(keeps(batch_id) for keeps in self.keepers)
+        return any(needs(batch_id) for needs in self.needs)

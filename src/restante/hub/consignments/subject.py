@@ -21,7 +21,7 @@ def _open(core: Core, opening: Opening) -> None:
     core.remember(room)
     core.remember(load_rounds(opening.rows, core.owned))
     load_prepared(core, opening.rows)
-    core.memory(BatchMemory).keepers.append(room.keeps_batch)
+    core.memory(BatchMemory).needs.append(room.keeps_batch)
     if core.shard is not None:
         core.memory(KeptAside).counters.append(partial(promised_for, core))
 
