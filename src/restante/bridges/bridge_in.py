@@ -1,9 +1,9 @@
 """The bridge in: topics into mailboxes, each record once.
 
-Processes of one bridge are a consumer group of Kafka, which gives each of them topic partitions. Of a topic partition one
-batch is under way at a time, so its batches arrive in order; several topic partitions are under way side by side. The hub
-skips what it has stored, by source position. The offset is committed when all before it is stored: it says where to begin
-again, no more. So whatever crashes, and whatever reads the same partition beside, nothing is lost and nothing stored twice.
+Processes of one bridge are a consumer group of Kafka, which gives each of them topic partitions. One batch of a topic partition
+is under way at a time, so its batches arrive in order; several topic partitions are under way side by side. The hub skips
+records that it has stored, by source position. An offset is committed when all records before it are stored, and only says
+where to begin again. So if a process crashes, or another reads the same partition, no record is lost or stored twice.
 """
 
 from __future__ import annotations

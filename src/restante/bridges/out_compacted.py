@@ -32,7 +32,7 @@ ErasedUpTo = dict[str, int]
 
 
 def compacted(encode: Encode) -> Encode:
-    """Records of what came to wait, and those without a value for what waits no more, in the order of the changes."""
+    """Records of messages that begin to wait, and records without a value for those that no longer wait, in the feed's order."""
 
     def write(table: pa.Table) -> OutRecords:
         coming, going = _coming(table), _going(table)
@@ -77,9 +77,9 @@ def without_erased(table: pa.Table, erasures: ErasedUpTo) -> pa.Table:
 
 
 def erased_keys(settings: dict[str, Any], topic: str, erasures: ErasedUpTo) -> list[bytes]:
-    """The keys of erased messages that the topic still has: it is read from its beginning, for an erasure is rare.
+    """The keys of erased messages that the topic still has. It is read from its beginning, because erasures are rare.
 
-    Whether a record is committed does not matter here: one too many without a value says nothing.
+    Uncommitted records count, too: a record without a value that is written once too often does no harm.
     """
     library: Any = kafka_library()
     own = {"group.id": f"restante.{topic}.erasing", "enable.auto.commit": False, "enable.partition.eof": True}

@@ -32,7 +32,7 @@ class EnlistedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EnlistBatch(ShardCall[EnlistedBatch], frozen=True):
-    """To home: these partitions will have messages of the batch. Refused, if it takes no more."""
+    """To home: these partitions will have messages of the batch. Refused if the batch is closed."""
 
     batch: bytes
     partitions: tuple[int, ...]
@@ -199,7 +199,7 @@ class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
 
 
 class LearnGroups(ShardCall[None], frozen=True):
-    """From the home of groups: what these are, and which there are no more. Answered when that is durable."""
+    """From the home of groups: the rows of these groups, and which groups were deleted. Answered when that is durable."""
 
     partitions: tuple[int, ...]
     """The partitions of the shard that is asked."""

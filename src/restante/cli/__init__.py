@@ -50,7 +50,7 @@ class _Group(HelpGroup):
 
 
 def main() -> None:
-    """The console script. Of the commands it makes the one that is named first; else, for help and mistakes, all."""
+    """The console script. It makes only the command that the first word names, but all of them for help and for mistakes."""
     name = "".join(sys.argv[1:2])
     if name not in (*_COMMANDS, *_GROUPS):
         _whole_app()()

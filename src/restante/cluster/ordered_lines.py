@@ -19,7 +19,7 @@ from restante.model.access.access import EVERYTHING, Grant
 
 
 class OrderedLines(ShardLines):
-    """As the lines that it is made of, but for the order. Used in one event loop."""
+    """Shard lines that keep the order of calls. Used in one event loop."""
 
     def __init__(self, lines: ShardLines) -> None:
         self._lead(lines.ranges, lines.lines, lines.requests)

@@ -24,7 +24,7 @@ class LinePlace(Protocol):
         ...
 
     def away(self, text: str) -> Unavailable:
-        """The error about a shard that was waited for in vain."""
+        """The error about a shard that did not answer in time."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Counters in Redis or Valkey: a key for each batch, which goes by itself when nobody has used it for long.
+"""Counters in Redis or Valkey: a key for each batch, which expires when nobody has used it for long.
 
 Nothing is tried again here: an addition whose answer did not come may have been counted, and the error says so.
 """

@@ -94,7 +94,7 @@ class NodeMembership(Protocol):
         ...
 
     def lease_seconds(self) -> float:
-        """How long this node may still answer, if it renews its lease no more."""
+        """How long this node may still answer if it does not renew its lease."""
         ...
 
     def require(self) -> None:

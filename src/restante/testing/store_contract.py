@@ -458,7 +458,7 @@ def _see_one_commit(store: Store, size: int) -> int:
     try:
         data = bytes(store.read_blob(BlobKey(7, number), size - 4, 4))
     except DataDamaged:
-        # Only if the writer has meanwhile come so far that it dropped it.
+        # The blob may be missing only if the writer has come so far meanwhile that it has dropped the blob.
         assert store.scan(0, Space.RUN)[0][1] >= (number + 3).to_bytes(4, "big")
     else:
         assert data == first

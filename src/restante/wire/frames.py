@@ -41,7 +41,7 @@ class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class SendFrame(msgspec.Struct, frozen=True):
-    """A frame whose header was read; its messages are read apart, for their faults are answered by its number."""
+    """A frame whose header was read; its messages are read apart, so that the answer to a fault in them can have its number."""
 
     header: FrameHeader
     content: Raw | memoryview

@@ -66,5 +66,5 @@ def compact(value: bytes) -> bytes:
 
 
 def has_space(content: bytes) -> bool:
-    """Whether there is white space anywhere, be it in a text."""
+    """Whether there is white space anywhere, also within texts."""
     return b" " in content or b"\n" in content or b"\t" in content or b"\r" in content

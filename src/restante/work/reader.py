@@ -64,7 +64,7 @@ class WorkReader:
         self._asking: asyncio.Task[NextAnswer] | None = None
         self._asked: frozenset[tuple[int, int]] = frozenset()
         self._served: dict[int, int] = {}
-        """When each partition was served last: who waited longest comes first, for an answer has room for so many."""
+        """When each partition was served last: the one that has waited longest comes first, because an answer has limited room."""
         self._turn = 0
         self._failures = 0
 

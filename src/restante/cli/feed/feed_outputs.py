@@ -75,7 +75,7 @@ class ByteOutput:
 
 
 class _StandardOutput(io.RawIOBase):
-    """Writes all that it is given, or fails; then nothing any more, for what is still buffered would fail again."""
+    """Writes all that it is given, or fails. After a failure it writes nothing, because buffered bytes would fail again."""
 
     _has_failed = False
 

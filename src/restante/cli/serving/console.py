@@ -49,7 +49,7 @@ def console(
 
 
 def mount_door_console(service: DoorService, home: Path, number: int) -> None:
-    """Mount the console at the first of several doors on one port, for sessions are in its memory; the others pass requests on."""
+    """Mount the console at the first of several doors on one port, which keeps the sessions in memory; others pass requests on."""
     from restante.cluster.places import SocketPlace, own_socket, short_path
     from restante.console.view.markup import BASE
     from restante.server.doors.mount_elsewhere import MountElsewhere

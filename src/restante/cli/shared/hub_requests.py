@@ -1,4 +1,4 @@
-"""One request to a hub, and its answer as a stream: for what is no call of the client."""
+"""One request to a hub, and its answer as a stream, for routes that the client has no call for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Acknowledgements, cut into calls: pure, lazy, and never more in hand than a few calls hold.
 
-A short list of ids goes out as it is. Of much, or of what comes bit by bit, neighbouring ids of one group become a range
-where enough of them follow each other. Ids in no order are found out by a sample, and go out as they are too.
+A short list of ids goes out as it is. In a long list, or an iterator, neighbouring ids of one group become a range where
+enough of them follow each other. A sample shows whether ids are in no order; such ids go out as they are, too.
 """
 
 from __future__ import annotations

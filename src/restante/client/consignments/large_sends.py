@@ -39,7 +39,7 @@ class SendWish:
     progress: Callable[[int], object] | None
     """Hears after each piece how many messages are at the hub."""
     source: str | None = None
-    """Where the messages come from: then each piece is a send of its own, for it may be repeated."""
+    """Where the messages come from: then each piece is a send of its own, because it may be repeated."""
     accept: Accept | None = None
     """When the send is answered. A send that is merely accepted is not delivered at one moment."""
 

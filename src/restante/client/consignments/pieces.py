@@ -43,7 +43,7 @@ class CutPieces:
 
 
 def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Piece]:
-    """Cut columns into pieces: at least one, be it empty; each of about so many bytes at most, unless a single message takes more."""
+    """Cut columns into pieces: at least one, which may be empty; each of about so many bytes at most, unless a message is larger."""
     if isinstance(sent, CutPieces):
         return sent.pieces
     sent = sendable(sent)

@@ -91,7 +91,7 @@ class FeedReading:
     def rest(self, tracks: int) -> float:
         """Seconds between two reads of a partition at which changes come one after another.
 
-        Each read costs the hub about the same, be it of one change or of many. So it counts how many there are in all.
+        A read costs the hub about the same for one change and for many. So the number of reads in all partitions counts.
         """
         return min(self.linger_seconds * tracks, max(self.linger_seconds, limits.FEED_REST_SECONDS_MAX))
 

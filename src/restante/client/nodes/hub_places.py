@@ -1,8 +1,8 @@
 """`HubPlaces`: where a client sends what, of the addresses that it was given and those that the hub's map names.
 
-A hub with one address costs nothing of this. Of one with several nodes the map says who has which partitions: what is about
-one of them goes straight to its owner, anything else to any node. A node that does not answer is left alone for a while.
-Whatever is guessed wrongly here costs a hop and no more: every node brings a call to its owner.
+A hub with one address costs nothing of this. If a hub has several nodes, its map says which node has which partitions: a call
+about one of them goes straight to its owner, any other call to any node. A node that does not answer is left alone for a
+while. A wrong guess costs one hop, because every node brings a call to its owner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Repeating an attempt until it is answered, or until `Retrying` allows no more."""
+"""Repeating an attempt until it is answered, or until `Retrying` allows no further one."""
 
 from __future__ import annotations
 

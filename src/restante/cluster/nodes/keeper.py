@@ -176,7 +176,7 @@ class NodeKeeper:
                 await self.until(lambda: not (self.owned and self._heirs()))
 
     async def close(self) -> None:
-        """Let go of the shards that are left, and of the place among the nodes. It runs no more."""
+        """Let go of the shards that are left, and of the place among the nodes. `run` has ended before."""
         await asyncio.gather(*self._busy.values(), *self._coming.values(), return_exceptions=True)
         for shard in tuple(self._hosted):
             self._start(shard, self._close(shard, None))

@@ -67,7 +67,7 @@ class SilentNodes:
         return [row for row in rows if now >= self._ends[row.session]]
 
     def seconds_left(self, session: str, now: float) -> float | None:
-        """The time that is left of a node's lease, for all that is known here; None of one that was not seen."""
+        """The time that is left of a node's lease, as far as this node knows; None for a node that it has not seen."""
         ends = self._ends.get(session)
         return None if ends is None else round(max(0.0, ends - now), 3)
 

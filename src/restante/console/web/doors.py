@@ -112,7 +112,7 @@ class _Answering:
 
 
 class NetworkDoor:
-    """The door to a hub in another process, over HTTP. Of several addresses another is asked when one does not answer."""
+    """The door to a hub in another process, over HTTP. If there are several addresses and one does not answer, the next one is asked."""
 
     def __init__(self, *addresses: HubAddress) -> None:
         self._places = HubPlaces(addresses, time.monotonic)

@@ -42,7 +42,7 @@ class RecordParcel(NamedTuple):
 
 
 def door_metrics(waiting: int, lost: int) -> tuple[HubMetric, ...]:
-    """The metrics of a door, be it one without a backplane."""
+    """The metrics of a door, with or without a backplane."""
     return (
         gauge("restante_backplane_waiting", "Records of the backplane for which senders wait.", waiting),
         counter("restante_backplane_lost", "Records that the backplane did not confirm.", lost),

@@ -1,7 +1,7 @@
 """Outcomes of records, for doors in other processes: they ask for a record by its place in the log.
 
-The owner keeps the last outcomes for a while, because a door may ask after the commit. Of a record that was settled
-before the owner was started, the store knows whether it was refused, and no more.
+The owner keeps the last outcomes for a while, because a door may ask after the commit. For a record that was settled before
+the owner was started, the store only knows whether it was refused.
 """
 
 from __future__ import annotations

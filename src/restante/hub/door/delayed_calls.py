@@ -87,7 +87,7 @@ def _telling_of_a_delayed(core: Core, address: MailboxAddress, message_id: str) 
 
 
 def erase_recipient(core: Core, call: Erase, _: Grant) -> int:
-    """Delayed messages go too: nobody must hear of them later. They are not counted, for history does not show them."""
+    """Erase a recipient, with its delayed messages: nobody must hear of them later. They are not counted, as history has none."""
     address = core.address(call.recipient)
     if not call.dry_run:
         take_back_all(core, address)

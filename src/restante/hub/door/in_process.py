@@ -76,7 +76,7 @@ class InProcess(InProcessLive):
         return await in_thread(self._threads, partial(function, *args, **kwargs), closed)
 
     async def call(self, call: Call[Answer]) -> Answer:
-        """Carry a call out: in a thread, but for the calls that have a way of their own in the event loop."""
+        """Carry a call out: in a thread, except for calls that have a way of their own in the event loop."""
         own = _OWN_WAYS.get(type(call))
         if own is None:
             return await self.thread(self._hub.call, call)

@@ -49,7 +49,7 @@ class OpenBatches:
         check_open(self._rows[batch], batch, caller)
 
     def refuse(self, request: PublishRequest) -> bool:
-        """Set the request's error if its batch takes no more; return whether it was refused."""
+        """Set the request's error if its batch takes no further items; return whether it was refused."""
         if request.batch is None:
             return False
         try:

@@ -240,7 +240,7 @@ def load_bindings(entries: Sequence[tuple[bytes, bytes]]) -> Bindings:
     last = np.frombuffer(b"".join([value for _, value in entries]), ">u8").astype(np.int64)
     items, duplicates = (_loaded(first, last, keys["batch"], keys["role"] == role) for role in BindingRole)
     if items and len(items[0]) > 1:
-        # The last one is kept by itself, for it may still be extended.
+        # The last stretch is kept by itself, because it may still be extended.
         items = tuple(_part(items[0], part) for part in (slice(None, -1), slice(-1, None)))
     return Bindings(Stretches(items), Stretches(duplicates))
 

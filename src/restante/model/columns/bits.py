@@ -179,7 +179,7 @@ def _clear(part: BitSegment, start: int, stop: int, limit: int) -> BitPositions:
     if isinstance(part, bool):
         return np.arange(start, min(stop, start + limit), dtype=np.int64)
     first = start >> 3
-    # Each byte that is not full has a bit that counts, but for the first and the last.
+    # Each byte that is not full has a bit that counts, except perhaps the first and the last.
     found = np.flatnonzero(part[first : -(-stop // 8)] != 255)[: limit + 2] + first
     bits = np.flatnonzero(np.unpackbits(part[found], bitorder="little") == 0)
     positions = found[bits >> 3].astype(np.int64) * 8 + (bits & 7)

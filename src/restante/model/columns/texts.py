@@ -86,7 +86,7 @@ class Texts:
 
 
 def encode_bytes(array: Column) -> tuple[NDArray[np.int32], pa.BinaryArray]:
-    """Codes (-1 where null) and distinct values of a text column; the values are bytes, for they may not be UTF-8."""
+    """Codes (-1 where null) and distinct values of a text column; the values are bytes, because they may be no UTF-8."""
     if isinstance(array, pa.DictionaryArray):
         return _encode_dictionary(array)
     column = as_bytes(array)

@@ -65,7 +65,7 @@ class StagedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A consignment. Of one that is closed nothing is staged any more."""
+    """A consignment. A closed one has no staged messages any more."""
 
     id: UuidText
     key: str

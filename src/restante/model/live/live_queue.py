@@ -1,8 +1,8 @@
-"""The queue of one live connection: bounded, counting, and telling of what it had to drop.
+"""The queue of one live connection: bounded, counting, and announcing the messages that it had to drop.
 
-A message is counted when it is enqueued or dropped, so that a missing number shows the gap. Full, the queue drops what
-is newest. Of that, the last is kept aside, and goes out as soon as there is room: so a gap shows also if nothing more
-is published.
+A message is counted when it is enqueued or dropped, so that a missing number shows the gap. A full queue drops the newest
+messages. It keeps the last of them aside, which goes out as soon as there is room: so a gap shows also if nothing more is
+published.
 """
 
 from __future__ import annotations

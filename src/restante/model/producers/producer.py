@@ -1,9 +1,9 @@
 """A producer's own numbering, in one partition: what is next, what is a repetition, and who is fenced off.
 
 A producer group numbers its messages 0, 1, 2 … 2³¹−1, then 0 again. The hub keeps the owner level, the last number and
-the last range that it accepted. Of what is sent at the current level it takes exactly the next number; the last range
-once more is answered as it was answered then; anything else is refused, and nothing of it is stored. A higher owner
-level takes the group over, and starts at 0 unless its link said otherwise; a lower one is fenced off.
+the last range that it accepted. At the current level it takes exactly the next number. The last range, sent once more, gets
+the same answer again. Any other parcel is refused, and nothing of it is stored. A higher owner level takes the group over,
+and starts at 0 unless its link said otherwise; a lower one is fenced off.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _each_of(broadcast: Broadcast) -> list[Message]:
 
 
 def _measured(message: T) -> tuple[T | Broadcast, int]:
-    """A message, and how many bytes of data it becomes. Of a broadcast, a value of JSON is made into bytes, once."""
+    """A message, and how many bytes of data it becomes. The JSON value of a broadcast is made into bytes here, once."""
     if not isinstance(message, Broadcast):
         return message, _size(message) if isinstance(message, Message) else 0
     encoded = _encoded(message)

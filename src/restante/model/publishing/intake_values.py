@@ -26,7 +26,7 @@ _UTC_UNITS = ("s", "ms", "us")
 
 class _Bounds(NamedTuple):
     bytes_max: int
-    """The bound for the bytes of a message. So many values are made at a time, too: a message has no more, for each takes a byte of its JSON."""
+    """The bound for the bytes of a message. So many values are made at a time, too: each value takes at least a byte of JSON."""
     faults: Faults
 
 

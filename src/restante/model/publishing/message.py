@@ -51,11 +51,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message that a producer leaves for one recipient.
 
     `data` is a `str` (text), bytes, or any other value that JSON can say (None included); `text` is text too, instead of
-    `data`. With neither, the message is a claim check, and its origin delivers the content when it is peeked. Of a message
-    that was read, `data` is the value of JSON, the text of `text/*` (then `text` is the same), else bytes. `visible_at`
-    delays the message: until then the hub keeps it aside. `source_position` is the place of the message in the source that
-    its send names. The last fields are read only: four are the hub's, and `published_sequence_number` is a producer's own
-    number for what it published.
+    `data`. With neither, the message is a claim check, and its origin delivers the content when it is peeked. In a message that
+    was read, `data` is the value of JSON, the text of `text/*` (then `text` is the same), else bytes. `visible_at` delays the
+    message: until then the hub keeps it aside. `source_position` is the place of the message in the source that its send names.
+    The last fields are read only: four are the hub's, and `published_sequence_number` is the producer's own number for it.
     """
 
     recipient: str

@@ -29,9 +29,9 @@ def decode_erased(value: bytes) -> ErasedRow:
 
 
 def second_hash(recipient: str, key: int) -> int:
-    """A hash of a recipient of another family than the one that orders them: who collides in one, differs in this.
+    """A hash of a recipient, of another family than the one that orders them: names that collide in one differ in the other.
 
-    Of an erased message no text stays to compare, so the hashes alone must keep recipients apart.
+    No text of an erased message stays to be compared, so the hashes alone must keep recipients apart.
     """
     return xxhash.xxh3_64_intdigest(recipient.encode(), key)
 

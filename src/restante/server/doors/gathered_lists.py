@@ -155,7 +155,7 @@ async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -
 
 
 async def _slowest(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
-    """The token has the place of each shard in its own order, or says that it has no more."""
+    """The slowest recipients of all shards. The token has the place of each shard in its own order, or says that it is done."""
     size, places = page_size(call.limit), _slow_places(call.after, len(lines.lines))
 
     async def asked(shard: int, limit: int) -> ProgressPage:

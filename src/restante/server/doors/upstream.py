@@ -178,8 +178,8 @@ class Upstream:
 def head_bytes(exchange: Exchange, *, bodiless: bool = False) -> bytes:
     """The request line and the headers as they came, less those about the connection; they end with an empty line.
 
-    Of a request that is passed on `bodiless` those about its body are left out, too: the shard would wait for it, and take the next
-    request on this connection for it.
+    `bodiless` leaves out those about the body, too: else the shard would wait for a body, and take the next request on this
+    connection for it.
 
     A HEAD is passed on as a GET, so that the parser finds the end of the answer; the server of the door leaves the body out.
     HTTP/1.0 may come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.

@@ -68,7 +68,7 @@ class _Totals(NamedTuple):
 
 
 class Rates:
-    """The samples of what one server was asked, be it a door. Taken and read in the event loop."""
+    """Samples of the requests to one server or door. They are taken and read in the event loop."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

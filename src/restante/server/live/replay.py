@@ -38,7 +38,7 @@ class Page(NamedTuple):
 
 
 class Replays:
-    """Reads history for connections, for only a few of them at once."""
+    """Reads history for connections, but only for a few of them at once."""
 
     def __init__(self, hub: OpenHub, settings: LiveSettings, tally: LiveTally) -> None:
         self._hub = hub

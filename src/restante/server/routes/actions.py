@@ -42,7 +42,7 @@ _POISON = "/v1/groups/{group}/poison"
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
 _ASKING = frozenset(Role)
-"""Callers that may not know of an action hear that it is not there, and no more."""
+"""Callers that may not know of an action only hear that it is not there."""
 _WORKING = frozenset({Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 _TRACE_CHARACTERS_MAX = 128

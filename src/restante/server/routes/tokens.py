@@ -1,4 +1,4 @@
-"""Tokens over the wire: who the caller is; for operators those that there are, new ones, and the end of one; tickets for browsers."""
+"""Tokens over the wire: who the caller is; listing, making and revoking tokens, for operators; tickets for browsers."""
 
 from __future__ import annotations
 

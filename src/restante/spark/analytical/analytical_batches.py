@@ -222,9 +222,9 @@ def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fide
 
 
 def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
-    """Count on the way: a pass for that alone would read everything once more.
+    """Take in the messages, and count on the way: a pass for that alone would read everything once more.
 
-    Of what is settled only so much is seen that it is known whether there is any; it is counted with the deliveries.
+    The read shows only whether there are settled messages; they are counted with the deliveries.
     """
     if fidelity.has_columns or tables.messages.has(APPLICATION, number):
         facts = _facts(changes)

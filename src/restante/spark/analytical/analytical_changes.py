@@ -101,7 +101,7 @@ def messages_of(changes: DataFrame) -> DataFrame:
 
 
 def beside_messages(changes: DataFrame) -> DataFrame:
-    """Everything but messages that are new. Of the feed, only those that were moved have data here."""
+    """Everything but messages that are new. In changes of the feed, only moved messages have data here."""
     return changes.where(~is_new())
 
 

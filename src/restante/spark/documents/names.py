@@ -1,9 +1,9 @@
 """Property names as column names, and back.
 
 Delta refuses some characters in a column's name, and Spark does not tell `price` from `Price`. A name is therefore
-written with percent signs where it must be: `unit price` becomes `unit%20price`, the empty name becomes `%`. Of names
-that differ only in case the first keeps its form, and of a later one as many letters are written out as are needed to
-tell them apart: `Price` becomes `%50rice`. The original is read from the column's name alone, so a table needs no list.
+written with percent signs where it must be: `unit price` becomes `unit%20price`, the empty name becomes `%`. If names differ
+only in case, the first keeps its form, and in a later one as many letters are written so as are needed to tell them apart:
+`Price` becomes `%50rice`. The original is read from the column's name alone, so a table needs no list.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class SentFrame:
 def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool = False) -> SentFrame:
     """Deliver all rows at one moment. Each recipient gets its own in the order of `order_by`, which is not sent.
 
-    Again, with the same key, nothing happens, and the answer is that of the first time.
+    A repetition with the same key delivers nothing, and gives the first answer again.
     """
     writer = ordered(frame, order_by).write.format("restante").options(**work.hub)
     writer.option("key", key).option("orderBy", order_by).option("batch", str(batch).lower()).mode("append").save()

@@ -77,7 +77,7 @@ def _first(
 
 
 def _without(table: pa.Table, narrow: Narrow | None) -> pa.Table:
-    """Without the changes that nobody looks at, but for the first of them."""
+    """The table without the changes that `narrow` leaves out, except for the first of them."""
     if narrow is None or not narrow.without:
         return table
     names = table.column("change").cast(pa.string())

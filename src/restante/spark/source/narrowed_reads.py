@@ -31,7 +31,7 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     columns: tuple[str, ...]
     without: tuple[str, ...] = ()
-    """Changes that may be left out, but for one of each page: so it is seen that there are such."""
+    """Changes that may be left out, except for one on each page, which shows that there are such changes."""
     only_first: bool = False
     """One row of each part is enough."""
     made_by: str | None = None

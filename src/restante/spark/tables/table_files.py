@@ -55,7 +55,7 @@ class FileShape(msgspec.Struct, frozen=True, kw_only=True):
     partitioned_by: str
     statistics: tuple[str, ...]
     repeating: tuple[str, ...]
-    """The columns whose values repeat; those of others would fill a dictionary in vain."""
+    """The columns whose values repeat, and which get a dictionary; it would be useless for others."""
 
 
 class FileWriter:

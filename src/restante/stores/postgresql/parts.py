@@ -1,4 +1,4 @@
-"""The parts of blobs. Of a large commit, half of the parts are written beside it, in a separate session and thread.
+"""The parts of blobs. Half of the parts of a large commit are written beside it, in a separate session and thread.
 
 The server uses one process for each session, so two sessions write blobs faster. The parts beside are committed before the
 commit that names them, with the same check of the fences as a blob that is put ahead, so that a new owner of the shard waits

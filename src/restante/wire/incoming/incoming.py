@@ -23,8 +23,8 @@ Sent = Sequence[Message] | Flawed | pa.Table
 def decode_messages(body: Body, *, content_type: str | None, headers: Mapping[str, str]) -> Sent:
     """The messages of a body; header names are in lower case.
 
-    Only shapes are checked here, for the rules are the hub's; it also raises the refusal of what is flawed, with
-    whatever else is wrong with it, so that the sender need not come twice.
+    Only shapes are checked here, because the hub has the rules. The hub also raises the refusal of messages with a wrong shape,
+    together with all their other faults, so that the sender need not come twice.
     """
     if is_binary_mode(headers) and (content_type is None or not media.essence(content_type).startswith(_EVENTS)):
         return decode_binary(body, content_type=content_type, headers=headers)

@@ -48,7 +48,7 @@ def _has_properties(table: pa.Table) -> bool:
 
 
 def _event_id_writer(table: pa.Table) -> FieldWriter:
-    """The id that the event came with, be it a UUID or not."""
+    """The id that the event came with, a UUID or any other text."""
     if not _has_properties(table):
         return id_writer(table)
     words, texts, maps = words_of(column(table, "id")), column(table, "text_id"), column(table, "properties")
