@@ -199,7 +199,7 @@ class BridgeIn:
             self._hear(message, found)
 
     def _hear(self, message: Any, found: dict[TopicPlace, TopicRecords]) -> None:  # noqa: ANN401 - of an untyped library
-        """Hear what the client tells instead of a record. An end that it tells before a record is none any more."""
+        """Handle an event that the client gives instead of a record. An end is void if a record of its partition came after it."""
         error = message.error()
         if error.code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
             place = message.topic(), message.partition()

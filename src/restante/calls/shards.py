@@ -1,6 +1,6 @@
 """Calls of shards to one another. Nobody outside makes them: no route leads here.
 
-Each may be repeated, and comes late or twice: it carries what tells an old one from a new one.
+Each may be repeated, and may come late or twice, so each carries a version, a number or a time that shows which is newer.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class CallLine:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next call leaves at once, behind those before it."""
+        """Whether there is a connection, so that the next call leaves at once, after those before it."""
         return self._connection is not None and not self._connection.ended
 
     async def _open(self) -> _Questions:

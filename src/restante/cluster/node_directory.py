@@ -25,7 +25,7 @@ from restante.model.shards.node_answers import (
 )
 
 _SECONDS = 2.0
-"""How long a shard may take to say how it is. A map with a silent shard tells more than none."""
+"""How long a shard may take to say how it is. A map in which one shard is silent says more than no map."""
 
 
 class NodeDirectory(Protocol):

@@ -1,7 +1,7 @@
 """`OrderedLines`: the ways to all shards for one sender, whose calls to a shard are carried out in the order in which they came.
 
-While a shard answers, calls follow each other without a pause. After it was lost, or before there is a connection, what it has
-not answered goes again, in order, before anything new: the first alone, and the others behind it once it is answered.
+While a shard answers, calls follow each other without a pause. After the shard was lost, or before there is a connection, calls
+without an answer go again, in order, before any new call: first the oldest alone and, once it is answered, the others.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _ShardOrder:
         self._idle = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
         self._broken = False
-        """Whether something was lost since it was mended last."""
+        """Whether a call was lost since the unanswered ones were last sent again."""
         self._sending: set[asyncio.Task[None]] = set()
 
     async def call(self, call: Call[Any], caller: Grant) -> Any:  # noqa: ANN401 - what the call answers
@@ -90,7 +90,7 @@ class _ShardOrder:
             self._unanswered.pop(own, None)
 
     async def _carried(self, own: _Asked) -> Any:  # noqa: ANN401 - what the call answers
-        """Ask once, behind those before it."""
+        """Send a call once, after those before it."""
         self._under_way += 1
         try:
             return await self._line.call(own.call, own.caller)

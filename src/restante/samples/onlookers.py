@@ -67,7 +67,7 @@ class _Lines:
 
 @contextmanager
 def looking_on(hub: Hub, names: Sequence[str], night: NightResult, tell: Tell) -> Iterator[None]:
-    """Some recipients are connected while the mail is delivered; then the night has a step that tells of it."""
+    """Connect some recipients while the mail is delivered; then the night has a step that reports on them."""
     lines = _Lines(tell)
     with ExitStack() as stack:
         onlookers = []

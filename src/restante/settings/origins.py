@@ -35,7 +35,7 @@ class OriginSettings(Section, frozen=True, kw_only=True):
     content_url: str | None = None
     """Where a served hub asks for the content of claim-check messages."""
     dequeued_url: str | None = None
-    """Where a served hub tells which bundles were dequeued."""
+    """The address to which a served hub posts a notice of each dequeued bundle."""
 
     secret: str | None = None
     """The secret that signs the calls to both; by default the one that `restante origins secret` shows."""

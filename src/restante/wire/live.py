@@ -1,7 +1,7 @@
 """The frames of live delivery: what the hub pushes, and what a client may say.
 
-Each is one JSON object whose `type` tells what it is. The hub's frames are put together out of texts, for a message's
-own JSON is made once however many clients get it.
+Each is one JSON object whose `type` says what it is. The hub's frames are put together out of texts, so that a message's own
+JSON is made once, however many clients get it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A live connection as both of its ends see it: `LiveTaker` follows a mailbox, the other end brings the messages.
 
-A door opens lines to one mailbox, over a network or in this process. A line tells its taker all that the hub says.
+A door opens lines to one mailbox, over a network or in this process. A line passes everything that the hub says to its taker.
 """
 
 from __future__ import annotations

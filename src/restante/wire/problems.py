@@ -171,7 +171,7 @@ def problem_of(error: RestanteError, *, correlation_id: str) -> dict[str, object
 
 
 def error_of(problem: Mapping[str, object]) -> RestanteError:
-    """The error that a problem tells of: the same class, message, details and faults."""
+    """The error that a problem describes: the same class, message, details and faults."""
     kind = _KINDS.get(str(problem.get("code")))
     details = {name: _value(name, value) for name, value in problem.items() if name not in _MEMBERS}
     if kind is None:

@@ -95,7 +95,7 @@ def _actions(table: pa.Table) -> Iterator[WorkAction]:
 
 
 def _told(table: pa.Table, name: str, otherwise: Any) -> list[Any]:  # noqa: ANN401 - of the column's type
-    """The facts that the hub tells of actions beside the feed's columns."""
+    """A column of facts that the hub adds to the feed's columns of actions."""
     return _column(table, name).to_pylist() if name in table.column_names else [otherwise] * table.num_rows
 
 

@@ -229,7 +229,7 @@ class FeedFollower:
 
 
 def _limited(pages: Iterator[FeedPage], limit: int | None) -> Iterator[FeedPage]:
-    """Pages with up to so many changes; the last page is cut behind a change."""
+    """Pages with up to so many changes; the last page is cut after a change."""
     left = limit
     for page in pages:
         if left is None:

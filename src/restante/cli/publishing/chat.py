@@ -82,7 +82,7 @@ class _Paper:
 
 
 class _Desk:
-    """Sends, and tells what becomes of it, in the order sent."""
+    """Sends messages, and prints the outcome of each, in the order in which they were sent."""
 
     def __init__(self, live: Live, paper: _Paper) -> None:
         self._live = live

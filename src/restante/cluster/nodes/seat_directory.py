@@ -26,7 +26,7 @@ from restante.ports.membership import ShardRow
 
 
 class SeatDirectory:
-    """A `NodeDirectory`. It looks at nothing itself: it tells what the keeper saw last."""
+    """A `NodeDirectory` that does not read the store, but answers from what the keeper saw last."""
 
     def __init__(self, seats: ShardSeats, keeper: NodeKeeper, trust: PeerTrust) -> None:
         self._seats = seats

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
-    """The visitor, as the hub tells who that is."""
+    """The visitor, as the hub describes the holder of the token."""
 
     name: str
     roles: tuple[str, ...]

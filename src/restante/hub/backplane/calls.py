@@ -109,7 +109,7 @@ def _dispatched(core: Core, call: Publish, caller: Grant, waiter: Waiter) -> Dis
         return None
     if call.accept is not Accept.ACCEPTED:
         for parcel in parcels:
-            core.require_owned(parcel.partition)  # its owner tells its own doors alone when it has stored something
+            core.require_owned(parcel.partition)  # an owner reports stored records only to its own doors
     return _send(way, call.accept or Accept.STORED, parcels, waiter)
 
 

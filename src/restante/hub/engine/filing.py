@@ -343,7 +343,7 @@ def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:
 
 
 def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> Keep:
-    """A function that tells which rows of a piece to keep: those within their retention. None means all."""
+    """A function that says which rows of a piece to keep: those within their retention. None means all."""
     heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
 
     def keep(piece: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:

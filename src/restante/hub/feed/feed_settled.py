@@ -65,7 +65,7 @@ def settled(
 def _plain(record: ChangeRecord) -> Numbers | None:
     """The numbers of a record if its count shows that every number of its ranges is meant; else None.
 
-    For an erasure it is only the last number, which tells that messages with higher numbers came after the erasure.
+    For an erasure it is only the last number, which shows that messages with higher numbers came after the erasure.
     """
     if record.kind is ChangeKind.ERASED:
         return np.array([max(entry.last for entry in record.ranges)] if record.ranges else [], np.int64)

@@ -26,7 +26,7 @@ def apart_why(head: Head, number: int) -> Apart | None:
 
 
 def is_open(head: Head, number: int) -> bool:
-    """Whether a message waits, as far as its head tells."""
+    """Whether a message waits, as far as its head shows."""
     return number > head.head and apart_why(head, number) is None
 
 
@@ -37,7 +37,7 @@ def can_settle(head: Head, number: int) -> bool:
 
 
 def gaps_before(head: Head, number: int) -> Iterator[NumberRange]:
-    """The stretches between the head and a number of which the head tells nothing: what lies there waits."""
+    """The stretches between the head and a number that have no entry in `head.apart`: messages in them wait."""
     first = head.head + 1
     for entry in head.apart:
         if entry.last < first:

@@ -3,7 +3,7 @@
 A message is stored under 16 bytes. For an id that is no UUID these are its UUIDv5 in the URL namespace, and the text
 itself lies before the message's properties: two bytes with its length, the high one first, the text, then the JSON
 object of the properties, or nothing. An object begins with a brace. The text is too short for its length to begin with
-one, so the first byte tells whether there is a text; a flag of the record says it too, to those who read no properties.
+one, so the first byte shows whether there is a text. A flag of the record says it too, for readers that read no properties.
 No name of a property is reserved for it, and data of before has no texts.
 """
 

@@ -183,7 +183,7 @@ def kept_runs(before: tuple[int, ...], run: int) -> tuple[int, ...]:
 
 
 def is_late(before: JobRunRow | None, report: JobReport) -> bool:
-    """Whether a report tells of a time before what is known: that a run is running which has ended."""
+    """Whether a report is out of date: it says that a run is running which has ended."""
     return before is not None and before.ended_at != NO_TIME and report.state is JobRunState.RUNNING
 
 

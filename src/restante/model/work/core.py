@@ -178,7 +178,7 @@ class WorkCore:
         work = self._partitions.get(page.partition)
         if work is None or work.generation != page.generation:
             return
-        # A page that was long on its way has an earlier time than it is: only one that tells a later time counts.
+        # The time of a page that was long on its way is in the past, so only a page that puts the hub's clock further ahead counts.
         work.hub_ahead = max(work.hub_ahead, page.now - now)
         for action in page.actions:
             if action.number > work.read:

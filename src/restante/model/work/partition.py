@@ -1,7 +1,7 @@
 """The actions of one partition in the hands of a worker: what is open, what is parked, what is to be reported.
 
-Actions are read in the order of their numbers. `order` has them all from the first that the hub has no outcome of; so
-its first open one tells the position, and its length how far the worker has read ahead.
+Actions are read in the order of their numbers. `order` has them all, from the first that the hub has no outcome of. So its
+first open action gives the position, and its length says how far the worker has read ahead.
 """
 
 from __future__ import annotations

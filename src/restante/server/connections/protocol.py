@@ -281,7 +281,7 @@ class HttpConnection(HttpToolsProtocol):
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all requests that the client has gone. Uvicorn tells only the latest one."""
+        """Tell all requests that the client has gone. Uvicorn does so only for the latest."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # Uvicorn leaves this timer, which would keep the connection in memory.
         if self._admitted is not None:

@@ -14,7 +14,7 @@ DOOR_SOCKET = "door-{}.sock"
 _OWN = b"restante-door"
 """The header with which one door asks another."""
 _SECONDS = 1.0
-"""How long a door is waited for that tells nothing: it may be starting, or have gone."""
+"""The wait for a door that does not answer: it may be starting, or have ended."""
 
 
 class SiblingDoors:

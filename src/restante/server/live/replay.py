@@ -90,8 +90,7 @@ class Replays:
 def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
     """The next messages after a number, without those withdrawn, expired or set aside, and without actions.
 
-    At most `bytes_max` bytes are kept. So that not much more is read, `fitting` tells how many messages the next page should
-    have.
+    At most `bytes_max` bytes are kept. `fitting` says how many messages the next page should have, so that not much more is read.
     """
     table, following = hub.history_table(ReadHistory(recipient, after=after, limit=limit))
     if not table.num_rows:

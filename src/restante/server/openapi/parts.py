@@ -25,7 +25,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryText:
-    """The meaning of a field of a call in a query. `form` is added to what its type tells."""
+    """The meaning of a field of a call in a query. `form` is added to the schema that follows from its type."""
 
     text: str
     example: object

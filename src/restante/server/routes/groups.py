@@ -82,7 +82,7 @@ CHECKPOINT_BODY = body_of(
 class ResetBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to go on: a number, `beginning`, `end`, or a time."""
 
-    # Not of the call: no decoder tells a start and a time, which are both texts, and the route says what they may be.
+    # The type of the call does not fit: a start and a time are both texts, which a decoder cannot tell apart. The route does.
 
     to: Number | str
 

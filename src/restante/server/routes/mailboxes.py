@@ -36,7 +36,7 @@ async def peek(desk: Desk, exchange: Exchange) -> None:
 
 
 async def _peeked(desk: Desk, exchange: Exchange, call: Peek) -> BundleAnswer | Reason:
-    """The bundle that the last look found: the first one, unless the hub tells of mail while the client waits."""
+    """The bundle that the last look found: the first look, unless mail comes while the client waits."""
     with desk.own_of(exchange.grant).peeking(call) as watch:
         with desk.room.read():
             found = await watch.look()

@@ -200,14 +200,14 @@ def _only(
 
 
 def _is_of_stored(changes: DataFrame, number: int) -> bool:
-    """The first row tells: the stream gives what is stored in batches of their own."""
+    """Whether a batch is of a snapshot. The first row shows it, because the stream gives snapshots in batches of their own."""
     with _only(changes, number, ("change",), only_first=True):
         first = changes.select("change").first()
     return first is not None and first["change"] == "stored"
 
 
 def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
-    """Take in what is stored of partitions of which nothing was taken in before; each message is there once, so nothing has to be compared."""
+    """Take in a snapshot of partitions of which nothing was taken in before: each message is in it once, so nothing is compared."""
     if tables.deliveries.has(APPLICATION, number):
         facts = _facts(changes)
     else:

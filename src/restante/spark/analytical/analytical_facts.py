@@ -34,7 +34,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counted_by_spark(values: Mapping[str, Any]) -> Facts:
-    """Spark tells times in the zone of this process, and does not say so."""
+    """The facts that Spark has counted. Its times are in the zone of this process, without saying so."""
     times = {name: values[name] and values[name].astimezone(UTC) for name in ("oldest", "newest")}
     return Facts(**{**values, **times})
 

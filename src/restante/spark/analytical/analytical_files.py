@@ -96,7 +96,7 @@ def whole_of(filed_parts: Iterable[Filed]) -> Filed:
 
 
 def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[pa.RecordBatch]:
-    """Write what comes to files, in a task, and give one row that tells of them."""
+    """Write the changes to files, in a task, and give one row that describes the files."""
     wish = json_decoder(FilingWish).decode(told)
     writers = [_writer(wish.messages, MESSAGES_BY, MESSAGE_STATISTICS, name)]
     if wish.deliveries is not None:

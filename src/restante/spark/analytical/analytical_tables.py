@@ -77,7 +77,7 @@ def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) ->
         statistics=DELIVERY_STATISTICS,
     )
     definitions = (messages, deliveries, Definition(schema=BATCHES), Definition(schema=MISMATCHES))
-    # The first one tells whether the settings fit. The others hardly use a core each, and are made side by side.
+    # Making the first table shows whether the settings fit. The others hardly use a core each, and are made side by side.
     tables.messages.create(messages, versions_hours=versions_hours)
     create = partial(StoredTable.create, versions_hours=versions_hours)
     with ThreadPoolExecutor(len(definitions), thread_name_prefix="restante-table") as pool:

@@ -42,7 +42,7 @@ _MERGED_DIGITS_MIN = 20
 
 @dataclass(frozen=True)
 class TypeText:
-    """A text read: the shape that it tells, and the mixed arrays about which it does not tell enough."""
+    """A text that was read: the shape that it states, and the mixed arrays whose shape it leaves open."""
 
     shape: Shape
     mixed: frozenset[PropertyPath]

@@ -1,1 +1,1 @@
-"""The jobs, a module each: a pure `transform`, and a `run` that reads, writes and tells what it did."""
+"""The jobs, a module each: a pure `transform`, and a `run` that reads, writes and says what it did."""

@@ -87,7 +87,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(work: Work, options: Options) -> Outcome:
-    """Make the readings, settle them, deliver the documents, and say which batch tells when all were collected."""
+    """Make the readings, settle them, deliver the documents, and name the batch that completes when all were collected."""
     night = _night(options)
     key = options.key or f"settlement-{night.day.isoformat()}"
     seconds: dict[str, Figure] = {}

@@ -63,7 +63,7 @@ def all_jobs() -> list[Job]:
 
 
 def job(name: str) -> Job:
-    """The job of this name. `InvalidRequest` tells those there are, if it is none."""
+    """The job of this name. If there is none, `InvalidRequest` lists the jobs."""
     found = {one.name: one for one in all_jobs()}
     if name not in found:
         raise InvalidRequest(f"There is no job {name!r}. There are {', '.join(found)}.")

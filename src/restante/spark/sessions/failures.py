@@ -23,12 +23,12 @@ def of_spark(error: BaseException) -> bool:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind it: Spark, cleaning up after that, may raise an error of its own."""
+    """Whether Ctrl-C caused an error: Spark may raise one of its own while it cleans up after Ctrl-C."""
     return isinstance(error, KeyboardInterrupt) or (error.__context__ is not None and interrupted(error.__context__))
 
 
 def cause_of(error: BaseException) -> RestanteError:
-    """The error of ours that it is, or hides; else one that says what Spark, or the job itself, had to say."""
+    """The `RestanteError` that an error is, or hides; else a new one, with the message of Spark or of the job."""
     if isinstance(error, RestanteError):
         return error
     text = str(error)

@@ -32,7 +32,7 @@ class StoredPartition(InputPartition):
 
 @dataclass(frozen=True)
 class ChangesPartition(InputPartition):
-    """The changes of a partition behind `after`, up to and with `until`."""
+    """The changes of a partition after `after`, up to and including `until`."""
 
     partition: int
     after: int

@@ -216,7 +216,7 @@ def _commit(link: HttpLink, parts: Sequence[Part], key: str | None, writing: Wri
 
 
 def _compare(link: HttpLink, consignment: str, parts: Sequence[Part]) -> None:
-    """Warn if what was committed under the key before is another frame than this one, as far as its size tells.
+    """Warn if another frame than this one was committed under the key before, as far as its size shows.
 
     A job that is run again cuts its frame into other parts, and its attempts have other numbers: only the number of
     messages is the same.

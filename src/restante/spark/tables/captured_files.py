@@ -39,7 +39,7 @@ def hour_of(seconds: Column) -> Column:
 
 
 def transform_without(captured: DataFrame, erased: DataFrame) -> DataFrame:
-    """The rows that are left when the recipients that `erased` tells of are gone, up to their numbers."""
+    """The rows that are left without the recipients in `erased`, up to their numbers."""
     both, is_gone = _beside(captured, erased)
     return both.where(~is_gone).select(*captured.columns)
 
@@ -51,7 +51,7 @@ def transform_gone(captured: DataFrame, erased: DataFrame) -> DataFrame:
 
 
 def _beside(captured: DataFrame, erased: DataFrame) -> tuple[DataFrame, Column]:
-    """The change that tells of it stays: it is why nothing of the recipient comes back."""
+    """Captured rows beside the erasures of their recipients, and which of them go. The `erased` changes themselves stay."""
     upto = erased.groupBy("partition", "recipient").agg(f.max("message_sequence_number").alias("_upto"))
     both = captured.join(f.broadcast(upto), ["partition", "recipient"], "left")
     is_gone = (f.col("change") != ERASED) & (number_of_message() <= f.col("_upto"))

@@ -36,7 +36,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
     statistics: str
 
     def action(self) -> str:
-        """The file as the table's log tells of it."""
+        """The entry of the file in the table's log."""
         told = {
             "path": self.path,
             "partitionValues": self.partition,

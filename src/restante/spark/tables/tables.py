@@ -228,7 +228,7 @@ def _last_write(snapshot: Any, application: str) -> int | None:  # noqa: ANN401 
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM
-    """The newest state of the table's log; Delta tells of writes made in a name only here."""
+    """The newest state of the table's log; only here does Delta show the writes of an application."""
     gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to it
     return _log(spark, path).update(False, gateway.scala.Option.empty(), gateway.scala.Option.empty())
 

@@ -1,8 +1,8 @@
 """Messages out of a JSON body: `{"messages": […]}`, a bare list, or one message.
 
 The usual body is right, and is decoded in one go into values of the right types. When that fails, the body is taken
-apart field by field to name every message that is wrong, not only the first; the hub then adds what the rules say and
-what is in conflict, so that one answer tells all.
+apart field by field to name every message that is wrong, not only the first. The hub then adds faults against the rules, and
+conflicts, so that one answer names all faults.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def base64_texts(column: Column) -> pa.StringArray:
     lengths = np.diff(offsets_of(column))
     missing = (-lengths) % 3
     filled = joined(column, _FILLINGS.take(column_of(missing)), _NOTHING) if missing.any() else column
-    # The encoder's answer cannot be written to, but what lies behind a bytearray can.
+    # The encoder's bytes cannot be written to, but the memory of a bytearray can.
     texts = np.frombuffer(bytearray(binascii.b2a_base64(bytes_of(filled).data, newline=False)), np.uint8)
     ends = np.concatenate(([0], np.cumsum((lengths + missing) // 3 * 4)))
     texts[ends[1:][missing >= 1] - 1] = ord("=")
