@@ -197,7 +197,7 @@ def _carry(
     go: Any,
     carried: Any,
 ) -> None:
-    """One of several processes of a bridge."""
+    """The work of one process of a bridge."""
     spare_process()
     with restante.connect(url) as hub:
         bridge = BridgeIn(hub, options) if isinstance(options, InOptions) else BridgeOut(hub, options)

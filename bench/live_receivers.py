@@ -67,11 +67,11 @@ class Receiver:
         self._failure: BaseException | None = None
 
     async def connect(self, name: str, inbox: Inbox) -> None:
-        """Returns when messages would come at once."""
+        """Connect a client; returns when messages would come at once."""
         raise NotImplementedError
 
     async def connect_stuck(self, name: str) -> None:
-        """One that never reads."""
+        """Connect a client that never reads."""
         raise NotImplementedError
 
     async def disconnect(self) -> None:

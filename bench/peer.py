@@ -50,7 +50,7 @@ class Peer:
         raise NotImplementedError
 
     def publish(self, prepared: Any) -> None:
-        """All of them, durable on return."""
+        """Publish all prepared messages, durable on return."""
         raise NotImplementedError
 
     def singles(self, table: pa.Table, *, waiting: int, warm_up: int) -> float:

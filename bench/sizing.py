@@ -74,7 +74,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One of those that nodes run on: a node for each core."""
+    """A machine on which nodes run: a node for each core."""
 
     cores: int
     memory_bytes: float

@@ -36,6 +36,7 @@ NAMELESS = re.compile(
     r"(What|Whoever|Who|Those|That|It|Its|So|Of|And|Or|Then)\b"
     r"|(Whether|How|Why|When|Where)( often| far| long| many)? (it|they)\b"
     r"|The same([,;.]| (for|as|of|in|on|without|if|where|after)\b)"
+    r"|(All|One|Some) (of (it|them|these|those|many|several|a few)|that|up to|at once)\b"
 )
 """How a docstring or a comment begins whose first clause does not say what it is about."""
 FACELESS = re.compile(

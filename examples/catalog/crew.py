@@ -45,7 +45,7 @@ class Crew:
         self._files.close()
 
     def start(self, *, workers: int = 2, port: int = 0) -> None:
-        """All of it; the port is that of the API."""
+        """Start hub, API and workers; the port is that of the API."""
         self.start_hub()
         self.start_api(port)
         for _ in range(workers):

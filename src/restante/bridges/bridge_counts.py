@@ -45,7 +45,7 @@ class BridgeCounts:
         return sum(self.lags.values())
 
     def line(self) -> str:
-        """All of it in a line."""
+        """The counts in a line."""
         rate = self.records / max(time.monotonic() - self.began, 0.001)
         parts = [f"{counted(self.records, 'record')} ({rate:,.0f}/s)", f"{self.stored:,} stored"]
         for name in ("skipped", "poisoned", "tombstones"):

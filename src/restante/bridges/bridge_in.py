@@ -379,7 +379,7 @@ class _DeadLetters:
         self._lock = threading.Lock()
 
     def send(self, rule: InRule, source: str, records: TopicRecords, misfits: dict[int, str]) -> None:
-        """All of them are there when this returns."""
+        """Send records that do not fit to the other topic, which has all of them when this returns."""
         failed: list[str] = []
 
         def hear(error: Any, _message: Any) -> None:  # noqa: ANN401 - of an untyped library

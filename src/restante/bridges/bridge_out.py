@@ -77,7 +77,7 @@ class _OutLine:
     generation: int
     producer: OutProducer
     position: int
-    """All up to it is in the topic."""
+    """The number up to which all changes are in the topic."""
 
 
 class BridgeOut:

@@ -86,7 +86,7 @@ class RecordMapper:
         )
 
     def _columns(self, records: TopicRecords) -> pa.Table | None:
-        """All of them as columns; None if some need a closer look."""
+        """The messages of all records as columns; None if some records need a closer look."""
         headers = header_columns(records.headers, len(records))
         if records.values.null_count or headers is None:
             return None

@@ -105,7 +105,7 @@ class ReadNext(Call[NextAnswer], frozen=True):
 
 
 class WriteCheckpoint(Call[Checkpointed], frozen=True):
-    """All of a partition up to the position is done with."""
+    """A member is done with all changes of a partition up to the position."""
 
     group: str
     partition: int

@@ -21,7 +21,7 @@ from restante.model.columns.plain_text import plain
 
 if TYPE_CHECKING:
     app: typer.Typer
-    """All of it. It is made when it is asked for: a command that runs needs only itself."""
+    """The whole command line. It is made when it is asked for: a command that runs needs only itself."""
 
 
 class _Group(HelpGroup):

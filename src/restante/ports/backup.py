@@ -17,7 +17,7 @@ class SnapshotPart(NamedTuple):
 
 
 class StoreSnapshot(Protocol):
-    """All that was committed at one moment. It stays as it is until it is closed, whatever is committed meanwhile."""
+    """The content of a store at one moment. Later commits do not change it. Close it."""
 
     @property
     def parts(self) -> Sequence[SnapshotPart]: ...
@@ -47,7 +47,7 @@ class StoreCut(Protocol):
         ...
 
     def snapshot(self, leaving_out: Sequence[Space] = ()) -> StoreSnapshot:
-        """All that was committed when commits were held. Once."""
+        """The snapshot of the moment when commits were held. Call this once."""
         ...
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class FetchesRows(Protocol):
     """A store that is far away: what many scans would give, it gives at once."""
 
     def fetch(self, partitions: range, spaces: Sequence[Space]) -> FetchedRows:
-        """All of these. They are of one moment if no commit comes in between."""
+        """The rows of these spaces in these partitions. They are of one moment if no commit comes in between."""
         ...
 
 

@@ -81,7 +81,7 @@ class NightWork:
         self.done[job.concerns].append(turn.number)
 
     def ask(self, hub: Hub, batch: Batch) -> None:
-        """All of them in one batch, which is complete when the last one is done."""
+        """Ask for all actions in one batch, which is complete when the last one is done."""
         hub.act_all([self._wanted(number) for number in range(ACTIONS)], batch=batch)
         batch.seal()
 

@@ -62,7 +62,7 @@ _WORKING: tuple[Route, ...] = (
     *health.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)
-"""All of them, with those of the pages that tell of them."""
+"""All routes, with those of the pages that describe them."""
 
 
 _ROUTER, _SOCKET_ROUTER = Router(ROUTES), Router(SOCKETS)

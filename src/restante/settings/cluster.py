@@ -6,7 +6,7 @@ from restante.settings.rules import Section, like, path_of_file
 
 
 class ClusterSettings(Section, frozen=True, kw_only=True):
-    """One of several nodes on one database. Without a name the hub is alone."""
+    """Settings of a node of several on one database. Without a name the hub is alone."""
 
     node: str | None = None
     """The name of this node; no other one has it."""

@@ -44,7 +44,7 @@ def whole(least: int, most: int) -> Rule:
 
 
 def choice(*values: str) -> Rule:
-    """One of several texts."""
+    """The rule that a value is one of several texts."""
     return Rule(" or ".join(f'"{value}"' for value in values))
 
 

@@ -34,7 +34,7 @@ class ActionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class NamedActionBody(ActionBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of many, with its name."""
+    """One action of many, with its name."""
 
     action: str
 

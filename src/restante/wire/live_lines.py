@@ -12,7 +12,7 @@ from restante.model.publishing.message import Message
 from restante.wire.live import Collected, Connected, Disconnect, Echo, Fate, SendAccepted
 
 Word = Connected | Echo | SendAccepted | Fate | Collected | Disconnect | Mapping[str, Any]
-"""All that a hub says beside messages; a mapping holds the fields of a problem."""
+"""The frames of a hub that are not messages; a mapping holds the fields of a problem."""
 
 
 class LiveTaker(Protocol):

@@ -168,7 +168,7 @@ def _required_range(text: str) -> str | ItemRange:
 
 
 def _pieces(sources: list[_Source]) -> Iterator[tuple[_Place, list[str | ItemRange]]]:
-    """All that was given in the command at once, then the files, so much at a time."""
+    """The items on the command line in one piece, then those of the files, `_AT_ONCE` at a time."""
     given = [item for source in sources for item in source.given]
     if given:
         yield _Place(None, 0), given

@@ -32,7 +32,7 @@ class Positions:
         """The positions at the start; partitions that nobody reads now stay in the file."""
 
     def record(self, safe: Mapping[int, int]) -> None:
-        """All up to there is safe; it goes only forward. The file is replaced in one step, and is on the disk when this returns."""
+        """Record the positions up to which all is safe. They only go forward. The file is on the disk when this returns."""
         changed = {partition: number for partition, number in safe.items() if number > self.found.get(partition, -1)}
         if not changed:
             return

@@ -33,7 +33,7 @@ class JobLines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The whole file of `restante jobs serve`."""
 
     url: str | None = None
     tables: str = "tables"

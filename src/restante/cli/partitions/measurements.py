@@ -53,7 +53,7 @@ class Measured:
 
 
 def measure(hub: Hub, messages: int, small: int, tell: Callable[[str], None]) -> list[Measured]:
-    """All of it, with the mailboxes erased whatever happens."""
+    """Make all measurements. The mailboxes are erased at the end, whatever happens."""
     prefix = f"restante-bench-{os.urandom(4).hex()}"
     bulk, single = f"{prefix}-bulk", f"{prefix}-single"
     steps: Sequence[tuple[str, Callable[[Measured], None]]] = (

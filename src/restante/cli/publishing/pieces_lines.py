@@ -75,7 +75,7 @@ def _completed(text: bytes, ours: dict[str, msgspec.Raw], without: Sequence[str]
 
 
 def _messages(texts: list[bytes], numbers: list[int], reading: FileReading) -> tuple[list[Message], list[int]]:
-    """All at once, by the rules of a body; only if that fails, line by line to find those that are wrong."""
+    """The messages, decoded at once as a body; only if that fails, line by line, to find the lines that are wrong."""
     try:
         messages = list(sound(decode_json(_body(texts))))
         if len(messages) == len(texts):

@@ -250,7 +250,7 @@ def _consign(
     commit: bool,
     as_json: bool,
 ) -> None:
-    """All of them side by side, for one moment of delivery."""
+    """Stage all sources side by side, for one moment of delivery."""
     from restante.cli.consignments.staged_files import ConsignmentOptions, consign, tell
 
     key, attempt, idempotent = options

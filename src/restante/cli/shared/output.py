@@ -159,9 +159,9 @@ def print_json(answer: object) -> None:
 
 
 def write_output(content: bytes, *, styled: bool = False) -> None:
-    """All of it, or an error. `print` does not see it when an unbuffered pipe takes only a part.
+    """Write all bytes, or raise. (`print` does not notice when an unbuffered pipe takes only a part.)
 
-    Files and pipes get it exactly, terminals without control characters; `styled` are those of our own.
+    Files and pipes get the exact bytes, terminals no control characters, except the command's own in `styled` content.
     """
     sys.stdout.flush()
     rest = memoryview(plain_output(content) if sys.stdout.isatty() and not styled else content)

@@ -116,7 +116,7 @@ class Outbox(SendQueue[str | ItemRange]):
             del self._complete[next(iter(self._complete))]
 
     def fail(self, error: RestanteError) -> None:
-        """All of the call waits again, in its place."""
+        """Put the items of a failed call back in their place, where they wait again."""
         self.put_back(self._under_way)
         self._under_way = []
         self.error = error

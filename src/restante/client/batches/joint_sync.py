@@ -101,7 +101,7 @@ class JointCalls(Generic[T]):
                     caller.outcome = answer
 
     def _release(self, callers: Sequence[_Caller[T]]) -> None:
-        """Wake callers that have their outcome. One that has none, as the sender was interrupted, waits on: to repeat does no harm."""
+        """Wake callers that have their outcome. If the sender was interrupted, others wait on: repeating a call does no harm."""
         with self._mutex:
             lost = [caller for caller in callers if caller.outcome is None and not caller.gone]
             self._queue.put_back(lost)
@@ -110,7 +110,7 @@ class JointCalls(Generic[T]):
                     caller.woken.release()
 
     def _leave(self, caller: _Caller[T]) -> None:
-        """Pass the turn to send on, if it was this one's. One that was interrupted while it waited leaves the line."""
+        """Pass the turn to send on, if this caller has it. A caller that was interrupted while it waited leaves the line."""
         with self._mutex:
             caller.gone = True
             if caller.leads:

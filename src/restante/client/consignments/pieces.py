@@ -63,7 +63,7 @@ def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Pie
 
 
 def piece_of(sent: object) -> Piece:
-    """All of it in one piece."""
+    """The whole of what is sent as one piece."""
     sent = sendable(sent)
     if isinstance(sent, Message):
         return list(messages_of_one(sent))

@@ -105,7 +105,7 @@ class Staging:
             own.mended = max(own.mended, failures)
 
     def give_back(self, call: StageCall, error: BaseException) -> None:
-        """A call has failed. One that was refused its only parcel has staged nothing for sure."""
+        """Note that a call has failed. If its only parcel was refused, it has certainly staged nothing."""
         with self._lock:
             call.ended, numbers = True, call.numbers
             refused = len(numbers) == 1 and _is_refusal(error)

@@ -78,7 +78,7 @@ class DueCheckpoint(NamedTuple):
 
 
 class Holdings:
-    """All that one member has. Its caller sees to it that one thread at a time uses it."""
+    """The partitions that one member has. Its caller sees to it that one thread at a time uses it."""
 
     def __init__(self) -> None:
         self._held: dict[int, Holding] = {}
@@ -102,7 +102,7 @@ class Holdings:
         return frozenset(self._held)
 
     def assign(self, assigned: Iterable[Assigned]) -> bool:
-        """All that the member has from now on; gives whether that is anything new."""
+        """Take over the partitions that the member has from now on; return whether anything has changed."""
         wanted = {own.partition: own for own in assigned}
         changed = False
         for partition, own in list(self._held.items()):

@@ -39,7 +39,7 @@ class Jobs:
         return await self._link.call(ReportJob(job=job, schedule=schedule, next_at=next_at, run=run))
 
     def list(self) -> AsyncIterator[JobStatus]:
-        """All of them by name, page by page as you go on.
+        """All jobs by name, page by page as you go on.
 
         ```python
         async for status in hub.jobs.list():

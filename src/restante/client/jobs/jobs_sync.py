@@ -40,7 +40,7 @@ class Jobs:
         return self._link.call(ReportJob(job=job, schedule=schedule, next_at=next_at, run=run))
 
     def list(self) -> Iterator[JobStatus]:
-        """All of them by name, page by page as you go on.
+        """All jobs by name, page by page as you go on.
 
         ```python
         for status in hub.jobs.list():

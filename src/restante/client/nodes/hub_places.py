@@ -76,7 +76,7 @@ class HubPlaces:
         self._own = tuple(own)
         self._clock = clock
         self._known = self._own
-        """All that may be asked."""
+        """All addresses that may be asked."""
         self._turn = int(chance * len(own))
         self._owners: list[HubAddress | None] = []
         """By partition; empty, as long as there is but one address."""
@@ -123,7 +123,7 @@ class HubPlaces:
         return self.any_place()
 
     def any_place(self) -> HubAddress:
-        """One that is not known to be down; if all are, one after the other."""
+        """An address that is not known to be down; if all are, each in turn."""
         known = self._known
         if len(known) == 1:
             return known[0]

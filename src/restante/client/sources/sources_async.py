@@ -30,7 +30,7 @@ class Sources:
         return await self._link.call(ReadSource(source))
 
     def list(self) -> AsyncIterator[SourceStatus]:
-        """All of them by name, page by page as you go on.
+        """All sources by name, page by page as you go on.
 
         ```python
         async for status in hub.sources.list():

@@ -31,7 +31,7 @@ class Sources:
         return self._link.call(ReadSource(source))
 
     def list(self) -> Iterator[SourceStatus]:
-        """All of them by name, page by page as you go on.
+        """All sources by name, page by page as you go on.
 
         ```python
         for status in hub.sources.list():

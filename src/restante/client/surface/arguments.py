@@ -101,7 +101,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def _choice(what: str, kind: type[E], given: object) -> E:
-    """One of a few, or its name."""
+    """The member of an enum, given as such or by its value."""
     try:
         return kind(given)
     except ValueError as error:

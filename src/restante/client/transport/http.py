@@ -19,7 +19,7 @@ ClientBuilding = TypeVar("ClientBuilding", bound=BaseClientBuilder)
 RequestBuilding = TypeVar("RequestBuilding", bound=BaseRequestBuilder)
 
 _CONNECTING = "client error (Connect)"
-"""One of the causes if there was no connection at all. The class does not tell: a lost connection is a ConnectError too."""
+"""The text of a cause that shows that there was no connection at all. The class of a lost connection is ConnectError, too."""
 
 
 def configured(builder: ClientBuilding, address: HubAddress, *, connect_seconds: float) -> ClientBuilding:

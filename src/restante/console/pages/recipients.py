@@ -14,7 +14,7 @@ from restante.errors import InvalidRequest
 
 
 async def recipients(visit: Visit) -> ConsoleReply:
-    """All of them for an operator; for others those that their token names."""
+    """The page of recipients: all of them for an operator; for others those that their token names."""
     if not visit.visitor.operates:
         return _own(visit)
     order, search = visit.asked("order") or "waiting", visit.asked("search")

@@ -334,7 +334,7 @@ class OpenHub:
         return consigning.consignment_totals(self._core)
 
     def live_collect(self, recipient: str, sequence_number: int) -> int:
-        """All up to a number is collected, in the origin groups that are collected so; gives how many messages."""
+        """Collect all messages up to a number, in the origin groups that are collected live; return how many."""
         return live_collect.collect(self._core, self._core.address(recipient), sequence_number)
 
     def live(self, recipient: str, *, client: str | None = None) -> LiveDoor:
@@ -353,7 +353,7 @@ class OpenHub:
         return hasten(self._core)
 
     def backup(self, cut: str | None = None) -> BackupStream:
-        """All that was acknowledged before, or before a cut, as a stream of bytes; close it in any case."""
+        """A backup of everything that was acknowledged before the call, or before a cut, as bytes; close it in any case."""
         return backup.backup(self._core, cut)
 
 

@@ -59,7 +59,7 @@ def _write(core: Core, parcel: LaidOut) -> None:
     try:
         core.store.put_blobs(parts, fence=core.fence)
     except Exception:
-        core.pins.bury(blobs)  # Some of them may have been written.
+        core.pins.bury(blobs)  # Some blobs may have been written.
         raise
     parcel.blobs = blobs
 

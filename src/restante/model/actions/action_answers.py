@@ -52,7 +52,7 @@ class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """One of many that were accepted together."""
+    """One action of many that were accepted together."""
 
     id: str
     action: str

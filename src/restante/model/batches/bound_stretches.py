@@ -202,7 +202,7 @@ def _joined(levels: tuple[Level, ...]) -> tuple[Level, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """All that binds the messages of a partition to batches."""
+    """The stretches that bind the messages of a partition to batches."""
 
     items: Stretches = field(default_factory=Stretches)
     duplicates: Stretches = field(default_factory=Stretches)

@@ -67,7 +67,7 @@ class NamedRange:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """All that a call names."""
+    """The items, groups and ranges that a call names."""
 
     items: Sequence[str]
     groups: list[NamedItems] = field(default_factory=list)

@@ -15,8 +15,8 @@ NOTIFY = "notify"
 NOT_REACHED = (
     "could not be reached: nobody answered in time, or its address is not public and not in webhooks.allowed_networks"
 )
-"""All that is shown of a webhook that got no answer. Which it was would tell a stranger what there is in the hub's own
-network; the hub's log has it."""
+"""The only text that is shown about a webhook that gave no answer. The exact reason, which the hub's log has, would show a
+stranger what there is in the hub's own network."""
 _SECOND = 1_000_000
 
 

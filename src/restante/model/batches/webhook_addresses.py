@@ -19,7 +19,7 @@ _LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """NAT64: the last 32 bits are the IPv4 address."""
 _PUBLIC_V6 = IPv6Network("2000::/3")
-"""All that was ever assigned to be routed between networks."""
+"""The addresses that were ever assigned to be routed between networks."""
 _NOT_PUBLIC = tuple(
     map(
         ip_network,

@@ -33,7 +33,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
 class HeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[Assigned, ...]
-    """All that the member has from now on. One that it had and that is missing is to be given up."""
+    """The partitions that the member has from now on. It must give up others that it had."""
     now: datetime
 
 

@@ -20,7 +20,7 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
 
     generation: int = 0
     position: int = 0
-    """All up to it is done with."""
+    """The number up to which all changes are done with."""
     checkpoint_at: int = 0
     """When the position was written last; 0: never."""
     holder: bytes = NOBODY
@@ -62,7 +62,7 @@ def reset(row: PositionRow, position: int, now: int) -> PositionRow:
 
 
 def checkpointed(row: PositionRow, position: int, generation: int, *, end: int, now: int) -> PositionRow:
-    """All up to a position is done with; a lower one changes nothing. `end` is the last number that there is."""
+    """The row when all up to a position is done with; a lower position changes nothing. `end` is the last number of the log."""
     check_generation(row, generation)
     if position > end:
         raise PositionAhead(

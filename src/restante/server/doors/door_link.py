@@ -155,7 +155,7 @@ async def _publish(link: DoorLink, call: Publish) -> Receipt:
 
 
 async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Receipt:
-    """All of it is for one partition. Recipients of other shards are misplaced: their owner is no way out."""
+    """Send a publish for one partition to its shard. If recipients have their home elsewhere, `check_parcel` raises that."""
     shard = link.lines.of_partition(partition)
     carried: Call[Receipt] | None = link.cut.few_of_parcel(call, partition, link.caller)
     if carried is None:

@@ -319,7 +319,7 @@ async def publish_parts(lines: ShardLines, cut: Parts, caller: Grant) -> Receipt
 
 
 async def _alone(lines: ShardLines, cut: Parts, caller: Grant) -> Receipt:
-    """All of it is for one shard: what that says of messages is said of the same rows of the body."""
+    """Send the only part. It has all rows of the body, so the faults of the shard have the right rows already."""
     return await lines.call(cut.parts[0].shard, cut.parts[0].call, caller)
 
 

@@ -55,7 +55,7 @@ def check_together(call: Publish, columns: MessageColumns, now: int) -> None:
 
 
 async def whole_refusal(lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart]) -> FaultyMessages:
-    """All that is wrong with a send. The conflicts in a shard that does not answer are left out."""
+    """The refusal with all faults of a send. The conflicts in a shard that does not answer are left out."""
     asked = [lines.call(part.shard, part.call) for part in parts]
     found = list(flawed.faults)
     for part, outcome in zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True):

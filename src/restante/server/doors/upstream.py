@@ -221,7 +221,7 @@ async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: 
 
 
 async def body_of(exchange: Exchange, receive: Receive) -> bytes:
-    """All of the body, if it is no larger than any may be. The shard says so if this one is too large for its route."""
+    """The whole body, up to the largest that any route takes. The shard refuses a body that is too large for its own route."""
     known = length_of(exchange, limit=SEND_BYTES_MAX) is not None
     whole = await exchange.whole_body() if known else None
     if whole is not None:

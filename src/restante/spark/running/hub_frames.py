@@ -62,7 +62,7 @@ def ordered(frame: DataFrame, by: str) -> DataFrame:
 
 
 def bootstrap(spark: SparkSession, **options: str) -> tuple[DataFrame, PartitionPositions]:
-    """All that is stored, with the position of each partition that it is read as of: a stream can go on from there.
+    """All stored messages, and the position of each partition as of which they are read: a stream can go on from there.
 
     `options` are those of a batch read. A stream goes on with `startingPosition` = `json.dumps(positions)`.
     """

@@ -43,7 +43,7 @@ class Job:
     run: Callable[[Work, Any], Outcome]
 
     def options(self) -> list[Option]:
-        """All that it has, in the order in which they are written down."""
+        """The options of the job, in the order in which they are written down."""
         return [_described(field) for field in structs.fields(self.kind)]
 
     def options_of_text(self, given: Mapping[str, str]) -> msgspec.Struct:

@@ -69,7 +69,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, ended=now, failures=0)
 
     def failed(self, now: datetime) -> Past:
-        """One that has run for long before it failed is not counted among those that fail at once."""
+        """Note a failure. After a run that took long, the count of failures in a row begins again."""
         assert self.started is not None, "what failed has begun"
         lasted = (now - self.started).total_seconds()
         before = 0 if lasted > JOB_BACK_OFF_SECONDS_MAX else self.failures

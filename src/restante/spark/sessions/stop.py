@@ -32,7 +32,7 @@ def stop_streams(spark: SparkSession) -> int:
 
 
 def cancel(spark: SparkSession) -> None:
-    """Everything that Spark is about."""
+    """Stop all streams, and cancel all Spark jobs of a session."""
     stop_streams(spark)
     spark.sparkContext.cancelAllJobs()
 

@@ -42,7 +42,7 @@ class GroupSeat:
         return {partition: self._written[partition] for partition in sorted(self._partitions)}
 
     def write(self, positions: Mapping[int, int]) -> None:
-        """All up to these positions was read, and is kept. One that the group has passed changes nothing."""
+        """Write the positions up to which all was read and kept. A position that the group has passed changes nothing."""
         for partition, position in positions.items():
             if position > self._written[partition]:
                 self._checkpoint(partition, position)

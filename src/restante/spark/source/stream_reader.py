@@ -140,7 +140,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {partition: link.call(ReadFeed(partition, limit=1)).start - 1 for partition in ends}
 
     def _write(self, positions: PartitionPositions) -> None:
-        """All up to there is in Spark's checkpoint: it plans a micro-batch when the one before is done with."""
+        """Write positions of the group. All up to them is in Spark's checkpoint: Spark plans a batch when the one before is done."""
         if self._reading.group is not None:
             self._own_seat(positions).write(positions)
 

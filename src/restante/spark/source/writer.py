@@ -178,7 +178,7 @@ class _Task:
 
 
 def _sorted(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
-    """All of them in the order of a column: Spark cannot sort what a task has of a micro-batch. Nulls first, as Spark has it."""
+    """The rows of a task by recipient and a column, nulls first as Spark has it. Spark cannot sort a micro-batch's part itself."""
     gathered = list(batches)
     if not gathered:
         return iter(())

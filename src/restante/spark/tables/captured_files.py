@@ -70,7 +70,7 @@ def number_of_message() -> Column:
 
 
 def captured_rows(spark: SparkSession, path: str) -> DataFrame:
-    """All that was captured. `InvalidRequest` if nothing was."""
+    """All captured rows. `InvalidRequest` if there are none."""
     if not Folders(spark).exists(path):
         raise InvalidRequest(f"There is no capture at {path}. Make one first: restante jobs run capture.")
     return spark.read.schema(CAPTURED).parquet(path)

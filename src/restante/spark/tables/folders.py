@@ -31,7 +31,7 @@ class Folders:
         return str(whole.getPath()) if whole.getScheme() == "file" else None
 
     def files(self, path: str, *, ending: str) -> Iterator[str]:
-        """All with this ending, however deep."""
+        """All files with this ending, however deep."""
         found = self._system(path).listFiles(self._hadoop.Path(path), True)
         while found.hasNext():
             name = str(found.next().getPath().toString())
