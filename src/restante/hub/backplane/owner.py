@@ -161,7 +161,7 @@ def _few_letters(good: Sequence[Taken], count: int) -> list[Letter] | None:
 def _few_request(
     core: Core, good: Sequence[Taken], start: NDArray[np.int64], letters: Sequence[Letter]
 ) -> PublishRequest:
-    """A request by the short way of few, which takes a fraction of the time. Its commit goes the long way if a message may be stored."""
+    """A request by the short way of few, which is much quicker. Its commit goes the long way if a message may be known already."""
     _check_partitions(good, start, np.array([core.locate(letter.recipient).partition for letter in letters]))
     request = PlainPublish(letters, partial(messages_of_letters, letters), EVERYTHING)
     request.light = False  # the positions go with it, which an event loop does not plan
