@@ -16,9 +16,9 @@ from restante.server.openapi.parts import QueryText
 from restante.server.openapi.places import query
 from restante.server.requests.call_bodies import CallBody, body_of
 from restante.server.requests.options import asked
-from restante.server.routes import batches, consignments, groups, jobs, messages, producers
+from restante.server.routes import batches, consignments, groups, jobs, producers, removal
 
-MODULES = (batches, consignments, groups, jobs, messages, producers)
+MODULES = (batches, consignments, groups, jobs, producers, removal)
 BODIES = [body for module in MODULES for body in vars(module).values() if isinstance(body, CallBody)]
 
 

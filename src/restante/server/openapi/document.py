@@ -24,11 +24,11 @@ from restante.server.openapi.routes import (
     jobs,
     live,
     mailboxes,
-    messages,
     pages,
     partitions,
     producers,
     publishing,
+    removal,
     upkeep,
 )
 from restante.server.route_table import Route
@@ -37,7 +37,7 @@ from restante.wire import media
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
     mailboxes.SUBJECT,
-    messages.SUBJECT,
+    removal.SUBJECT,
     live.SUBJECT,
     batches.SUBJECT,
     producers.SUBJECT,

@@ -53,7 +53,7 @@ from restante.model.uuid_text import UuidText
 from restante.server.health.rates import RateHistory
 from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
-from restante.server.routes import batches, consignments, groups, jobs, messages, producers
+from restante.server.routes import batches, consignments, groups, jobs, producers, removal
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.health import Health
 from restante.server.routes.live_clients import LiveClientPage
@@ -302,7 +302,7 @@ _VALUES = (
     RecipientSummary,
     PartitionStatus,
     ProducerState,
-    messages.PURGE_BODY.shape,
+    removal.PURGE_BODY.shape,
     TicketBody,
     TicketAnswer,
     producers.LINK_BODY.shape,
@@ -358,7 +358,7 @@ _VALUES = (
     NodeMap,
     NodeDrain,
     RoundsInDoubt,
-    messages.Removed,
+    removal.Removed,
     Done,
     Health,
     HealthAnswer,

@@ -1,15 +1,18 @@
-"""Collecting: peek, dequeue, explain, and the recipients with waiting messages."""
+"""Mailboxes: peek, dequeue, explain, the recipients with waiting messages, and what a recipient has and had."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from restante.calls.call import query_names
-from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, Peek
-from restante.errors import OriginDidNotDeliver
+from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListRecipients, Peek, ReadHistory
+from restante.errors import InvalidRequest, OriginDidNotDeliver
 from restante.model.access.access import Role
+from restante.model.columns.text_ids import is_uuid
 from restante.model.mailboxes.answers import BundleAnswer, Reason
-from restante.server.connections.bodies import is_small, read_nothing, send_arrow, send_pieces
+from restante.model.mailboxes.filters import check_filter
+from restante.server.connections.bodies import bounded, is_small, read_nothing, send_arrow, send_pieces
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
@@ -18,9 +21,16 @@ from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.wire import media
 from restante.wire.bundle_letters import encode_letters, joined_texts
-from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json
+from restante.wire.cloudevents import id_of_event
+from restante.wire.live import LIVE_GAP
+from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json, message_bytes, message_json, page_json
 
+MESSAGES = "/v1/recipients/{recipient}/messages"
+OF_ORIGIN = frozenset({"origin"})
+"""The query of routes about one message, which may name it as the CloudEvent of an origin."""
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
+_SHOWN_AS = (media.JSON, media.ARROW)
+_COUNT = re.compile("[1-9][0-9]{0,17}")
 
 
 async def peek(desk: Desk, exchange: Exchange) -> None:
@@ -100,6 +110,51 @@ async def recipients(desk: Desk, exchange: Exchange) -> None:
     await exchange.json(200, answer, headers=[(b"restante-as-of", as_of)])
 
 
+async def history(desk: Desk, exchange: Exchange) -> None:
+    kind = media.negotiate(exchange.header(b"accept"), _SHOWN_AS)
+    fills_gap = _fills_gap(exchange.header(LIVE_GAP.lower().encode()))
+    call = asked(exchange, ReadHistory, recipient=exchange.place["recipient"], live_gap=None)
+    whole, following = await desk.read(desk.hub.history_table, call)
+    desk.post.tally.gaps_recovered += fills_gap
+    backwards = call.before is not None and call.after is None
+    table = await bounded(desk, whole, None if kind == media.ARROW else message_bytes, backwards=backwards)
+    if table.num_rows < whole.num_rows:
+        following = int(table["sequence_number"][0 if backwards else -1].as_py())
+    headers = [] if following is None else [(b"restante-next", b"%d" % following)]
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, table, headers=headers)
+        return
+    pieces = page_json(table, following)
+    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(table))
+
+
+def _fills_gap(text: str | None) -> bool:
+    if text is None:
+        return False
+    if not _COUNT.fullmatch(text):
+        raise InvalidRequest(
+            f"{LIVE_GAP} is how many messages are missing, 1 or more, not {text[:40]!r}.", header=LIVE_GAP
+        )
+    return True
+
+
+async def find(desk: Desk, exchange: Exchange) -> None:
+    kind = media.negotiate(exchange.header(b"accept"), _SHOWN_AS)
+    table = await desk.read(desk.hub.find_table, FindMessage(exchange.place["recipient"], message_named(exchange)))
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, table)
+        return
+    await send_pieces(desk, exchange, iter([message_json(table)]), media_type=kind, small=True)
+
+
+def message_named(exchange: Exchange) -> str:
+    """The id of a message: its own, or with the origin that of a CloudEvent."""
+    own, source = exchange.place["id"], exchange.text("origin")
+    if source is not None:
+        check_filter("origin", source)
+    return own if source is None or is_uuid(own) else id_of_event(source, own)
+
+
 _RECIPIENT = frozenset({Role.RECIPIENT})
 
 DEQUEUE = Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT)
@@ -108,4 +163,6 @@ ROUTES = (
     DEQUEUE,
     Route("GET", "/v1/recipients/{recipient}/explain", explain, _RECIPIENT, query_names(Explain)),
     Route("GET", "/v1/recipients", recipients, frozenset(), query_names(ListRecipients)),
+    Route("GET", MESSAGES, history, _RECIPIENT, query_names(ReadHistory) - {"live_gap"}),
+    Route("GET", MESSAGES + "/{id}", find, _RECIPIENT, OF_ORIGIN),
 )

@@ -1,14 +1,15 @@
-"""Collecting, described."""
+"""Mailboxes, described: collecting, and looking at messages."""
 
 from __future__ import annotations
 
-from restante.calls.mailboxes import Explain, ListRecipients, Peek
+from restante.calls.mailboxes import Explain, ListRecipients, Peek, ReadHistory
 from restante.limits import BUNDLE_WEIGHT_KIB_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import (
     Answer,
     BodyContent,
     Operation,
+    Parameter,
     QueryText,
     Subject,
     of_schema,
@@ -17,10 +18,12 @@ from restante.server.openapi.places import (
     BUNDLE,
     BUNDLE_ID,
     LIMIT,
+    MESSAGE,
     ORIGIN,
     ORIGIN_GROUP,
     READING,
     RECIPIENT,
+    SOURCE,
     WAIT,
     WRITING,
     after_token,
@@ -28,7 +31,16 @@ from restante.server.openapi.places import (
 )
 from restante.server.openapi.schemas import ARROW
 from restante.wire import media
+from restante.wire.live import LIVE_GAP
 
+MESSAGES = "/v1/recipients/{recipient}/messages"
+_LIVE_GAP = Parameter(
+    name=LIVE_GAP,
+    where="header",
+    text="How many messages a live client missed, when it reads them here. It is counted, and changes nothing.",
+    schema={"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
+    example="12",
+)
 _BUNDLE_HEADERS = {
     "Restante-Bundle-Id": BUNDLE_ID,
     "Restante-Origin": "billing",
@@ -162,6 +174,61 @@ RECIPIENTS = Operation(
         ),
     ),
     problems=READING,
+)
+HISTORY = Operation(
+    method="GET",
+    path=MESSAGES,
+    name="history",
+    summary="Look through a recipient's messages",
+    text="""
+All of them, collected ones too until their retention is over, by ascending sequence number. `next` is the `after` of
+the next page; with `before` alone it is the next `before`, and pages lie just below it. An answer ends at 64 MiB as it is sent.
+Looking has no effect.
+""",
+    parameters=(
+        RECIPIENT,
+        *query(
+            ReadHistory,
+            after=QueryText(text="Only messages beyond this sequence number.", example=1),
+            before=QueryText(text="Only messages below this sequence number.", example=100),
+            state=QueryText(text="Only messages in this state.", example="waiting"),
+            limit=LIMIT,
+            live_gap=(_LIVE_GAP,),
+            without_data=QueryText(text="Leave the data of the messages out: for a list of them.", example=True),
+        ),
+    ),
+    answers=(
+        Answer(
+            status=200,
+            text="A page.",
+            contents=(
+                BodyContent(media_type=media.JSON, schema=of_schema("HistoryPage")),
+                BodyContent(media_type=media.ARROW, schema=ARROW),
+            ),
+            headers=("Restante-Next?", *PACKED),
+        ),
+    ),
+    problems=("not_acceptable", *READING),
+)
+FIND = Operation(
+    method="GET",
+    path=f"{MESSAGES}/{{id}}",
+    name="findMessage",
+    summary="Show one message",
+    text="In whatever state it is.",
+    parameters=(RECIPIENT, MESSAGE, SOURCE),
+    answers=(
+        Answer(
+            status=200,
+            text="The message.",
+            contents=(
+                BodyContent(media_type=media.JSON, schema=of_schema("ShownMessage")),
+                BodyContent(media_type=media.ARROW, schema=ARROW),
+            ),
+            headers=PACKED,
+        ),
+    ),
+    problems=("message_unknown", "message_erased", "not_acceptable", *READING),
 )
 SUBJECT = Subject(
     name="Collecting",

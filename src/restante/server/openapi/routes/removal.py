@@ -1,33 +1,26 @@
-"""A recipient's messages, described."""
+"""Removal, described: what an operator may do with a recipient's messages."""
 
 from __future__ import annotations
 
-from restante.calls.mailboxes import ReadHistory
 from restante.calls.removal import Erase
-from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import (
     Answer,
     BodyContent,
     Operation,
-    Parameter,
     QueryText,
     Subject,
     of_schema,
 )
 from restante.server.openapi.places import (
-    LIMIT,
     MESSAGE,
-    READING,
     RECIPIENT,
     SOURCE,
     WRITING,
     query,
 )
-from restante.server.openapi.schemas import ARROW
+from restante.server.openapi.routes.mailboxes import FIND, HISTORY, MESSAGES
 from restante.wire import media
-from restante.wire.live import LIVE_GAP
 
-_MESSAGES = "/v1/recipients/{recipient}/messages"
 _NOTHING = (Answer(status=204, text="Done."),)
 _REMOVED = (
     Answer(
@@ -38,72 +31,9 @@ _REMOVED = (
 )
 
 
-_LIVE_GAP = Parameter(
-    name=LIVE_GAP,
-    where="header",
-    text="How many messages a live client missed, when it reads them here. It is counted, and changes nothing.",
-    schema={"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
-    example="12",
-)
-
-HISTORY = Operation(
-    method="GET",
-    path=_MESSAGES,
-    name="history",
-    summary="Look through a recipient's messages",
-    text="""
-All of them, collected ones too until their retention is over, by ascending sequence number. `next` is the `after` of
-the next page; with `before` alone it is the next `before`, and pages lie just below it. An answer ends at 64 MiB as it is sent.
-Looking has no effect.
-""",
-    parameters=(
-        RECIPIENT,
-        *query(
-            ReadHistory,
-            after=QueryText(text="Only messages beyond this sequence number.", example=1),
-            before=QueryText(text="Only messages below this sequence number.", example=100),
-            state=QueryText(text="Only messages in this state.", example="waiting"),
-            limit=LIMIT,
-            live_gap=(_LIVE_GAP,),
-            without_data=QueryText(text="Leave the data of the messages out: for a list of them.", example=True),
-        ),
-    ),
-    answers=(
-        Answer(
-            status=200,
-            text="A page.",
-            contents=(
-                BodyContent(media_type=media.JSON, schema=of_schema("HistoryPage")),
-                BodyContent(media_type=media.ARROW, schema=ARROW),
-            ),
-            headers=("Restante-Next?", *PACKED),
-        ),
-    ),
-    problems=("not_acceptable", *READING),
-)
-FIND = Operation(
-    method="GET",
-    path=f"{_MESSAGES}/{{id}}",
-    name="findMessage",
-    summary="Show one message",
-    text="In whatever state it is.",
-    parameters=(RECIPIENT, MESSAGE, SOURCE),
-    answers=(
-        Answer(
-            status=200,
-            text="The message.",
-            contents=(
-                BodyContent(media_type=media.JSON, schema=of_schema("ShownMessage")),
-                BodyContent(media_type=media.ARROW, schema=ARROW),
-            ),
-            headers=PACKED,
-        ),
-    ),
-    problems=("message_unknown", "message_erased", "not_acceptable", *READING),
-)
 WITHDRAW = Operation(
     method="DELETE",
-    path=f"{_MESSAGES}/{{id}}",
+    path=f"{MESSAGES}/{{id}}",
     name="withdraw",
     summary="Withdraw a message",
     text="It is no longer delivered. Withdrawing what is withdrawn or expired does nothing.",
@@ -113,7 +43,7 @@ WITHDRAW = Operation(
 )
 SET_ASIDE = Operation(
     method="POST",
-    path=f"{_MESSAGES}/{{id}}/set-aside",
+    path=f"{MESSAGES}/{{id}}/set-aside",
     name="setAside",
     summary="Set a message aside",
     text="It is no longer delivered, but kept: `GET …/messages?state=set_aside` lists it.",
@@ -123,7 +53,7 @@ SET_ASIDE = Operation(
 )
 RELEASE = Operation(
     method="POST",
-    path=f"{_MESSAGES}/{{id}}/release",
+    path=f"{MESSAGES}/{{id}}/release",
     name="release",
     summary="Release a message that was set aside",
     text="Back into its place if delivery has not gone past it, else at the end with a new sequence number.",
