@@ -105,5 +105,5 @@ def _is_wanted(core: Core) -> bool:
     return core.memory(BackplaneMemory).backplane is not None
 
 
-READER = Task("backplane", _read, is_wanted=_is_wanted, waits_outside=True)
-WAITS = Task("backplane-waits", _look_after, is_wanted=_is_wanted)
+READER = Task("backplane", _read, is_wanted=_is_wanted, waits_outside=True, component="doors")
+WAITS = Task("backplane-waits", _look_after, is_wanted=_is_wanted, component="doors")

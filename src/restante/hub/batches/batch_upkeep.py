@@ -429,4 +429,9 @@ def _work_always(core: Core) -> None:
             guarded(core, work)
 
 
-TASK = Task("batches", _work_always, wake=lambda core: core.memory(BatchMemory).work.wanted.set())
+TASK = Task(
+    "batches",
+    _work_always,
+    wake=lambda core: core.memory(BatchMemory).work.wanted.set(),
+    component="housekeeping",
+)

@@ -108,7 +108,6 @@ class OpenHub:
         core.start(partial(plan_jointly, core), partial(plan_lightly, core), self.committer_kind)
         subjects.begin_all(core, opening)
         self._background = self._start_background()
-        core.remember(self._background)
 
     def _start_background(self) -> Tasks:
         return subjects.start_tasks(self._core)

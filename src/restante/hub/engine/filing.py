@@ -426,5 +426,6 @@ TASK = Task(
     _file_always,
     wake=lambda core: core.memory(Unfiled).wanted.set(),
     is_wanted=lambda core: core.settings.filing,
+    component="filing",
 )
 SUBJECT = HubSubject(functions={FileNow: file_now}, tasks=(TASK,))

@@ -1,7 +1,7 @@
 """Tasks are the background work of subjects. Each has a thread of its own beside the committer.
 
 A subject defines its tasks and chores beside its other code, and names them in its `HubSubject`. So adding a subject changes
-no other one. The memory of a hub has its `Tasks`.
+no other one. A task names the component of health that is red when its thread has died.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from restante.errors import DataDamaged, Unavailable
 from restante.hub.engine.core import Core
+from restante.hub.engine.health_sources import HealthSources
+from restante.model.health.bounds import Reading, flag
 
 Chore = Callable[[Core], int]
 """Work that is done now and then; returns how much there was to do."""
@@ -36,6 +39,8 @@ class Task:
     """Is called before the threads begin, for a task that starts more of them later."""
     waits_outside: bool = False
     """Whether the thread may wait long for another system. Closing then waits for it no longer than `_LEAVE_SECONDS`."""
+    component: str | None = None
+    """The component of health that needs the thread."""
 
 
 class Tasks:
@@ -50,6 +55,8 @@ class Tasks:
         """Start every task that this hub wants."""
         for task in self._tasks:
             task.prepare(self._core, self)
+        for component in dict.fromkeys(task.component for task in self._tasks if task.component is not None):
+            self._core.memory(HealthSources).register(component, partial(self._measure, component))
         for task in self._tasks:
             if task.is_wanted(self._core):
                 self.start(task)
@@ -64,11 +71,13 @@ class Tasks:
         thread.start()
         self._threads.append((thread, task))
 
-    def dead(self) -> tuple[str, ...]:
-        """The names of tasks with a thread that has ended although the hub is open."""
-        if self._core.closing.is_set():
-            return ()
-        return tuple(task.name for thread, task in tuple(self._threads) if not thread.is_alive())
+    def _measure(self, component: str) -> Iterator[Reading]:
+        """Whether the threads that a component needs are alive. Nothing is measured if it has none."""
+        needed = [(thread, task.name) for thread, task in tuple(self._threads) if task.component == component]
+        ended = [] if self._core.closing.is_set() else [name for thread, name in needed if not thread.is_alive()]
+        if needed:
+            died = f"The thread of {' and '.join(ended)} has died. Start the hub again." if ended else None
+            yield flag("dead_threads", died)
 
     def wake(self) -> None:
         """Wake the threads after `core.closing` was set, so that they end."""
@@ -92,7 +101,12 @@ def housekeeping(chores: Sequence[Chore]) -> Task:
             for chore in chores:
                 guarded(core, chore)
 
-    return Task("housekeeping", keep_house, is_wanted=lambda core: core.settings.housekeeping_seconds > 0)
+    return Task(
+        "housekeeping",
+        keep_house,
+        is_wanted=lambda core: core.settings.housekeeping_seconds > 0,
+        component="housekeeping",
+    )
 
 
 def when_told(name: str, told: Callable[[Core], threading.Event], chore: Chore) -> Task:

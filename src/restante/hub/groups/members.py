@@ -320,7 +320,7 @@ def _patience(core: Core, memory: GroupMemory) -> float | None:
     return other if left is None else left if other is None else min(left, other)
 
 
-TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).wake.set())
+TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).wake.set(), component="groups")
 """The thread that ends leases and hand-overs."""
 
 

@@ -9,19 +9,8 @@ from restante import limits
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.engine.core import Core
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.tasks import Tasks
 from restante.hub.mailboxes.origins import Origins
 from restante.model.health.bounds import Measure, RateWindow, Reading, flag, mean
-
-_THREADS = {
-    "doors": ("backplane", "backplane-waits"),
-    "filing": ("filing",),
-    "groups": ("groups",),
-    "housekeeping": ("housekeeping", "batches"),
-    "origins": ("outbox",),
-    "webhooks": ("notices",),
-}
-"""The tasks in the background that each component needs."""
 
 
 def measure_hub(core: Core) -> None:
@@ -34,8 +23,6 @@ def measure_hub(core: Core) -> None:
     sources.register("filing", lambda: _unfiled(core))
     sources.register("origins", _origin_failures(core))
     sources.register("webhooks", _notice_failures(core))
-    for component in _THREADS:
-        sources.register(component, _threads(core, component))
 
 
 def _store(core: Core) -> Iterator[Reading]:
@@ -105,18 +92,5 @@ def _notice_failures(core: Core) -> Measure:
         told, not_told = window.added(monotonic(), (delivered, failed))
         if told or not_told:
             yield _failures(not_told)
-
-    return measure
-
-
-def _threads(core: Core, component: str) -> Measure:
-    """Measured only where there are such threads."""
-
-    def measure() -> Iterator[Reading]:
-        names, tasks = _THREADS[component], core.memory(Tasks)
-        dead = [name for name in tasks.dead() if name in names]
-        reason = f"The thread of {' and '.join(dead)} has died. Start the hub again." if dead else None
-        if any(map(tasks.running, names)):
-            yield flag("dead_threads", reason)
 
     return measure

@@ -168,4 +168,5 @@ TASK = Task(
     wake=lambda core: core.memory(Origins).outbox_waits.set(),
     is_wanted=_tells_anybody,
     waits_outside=True,
+    component="origins",
 )

@@ -225,5 +225,6 @@ TASK = Task(
     is_wanted=_any_notices,
     prepare=start_on_demand,
     waits_outside=True,
+    component="webhooks",
 )
-_MORE = Task("notices", tell_always, wake=_wake, waits_outside=True)
+_MORE = Task("notices", tell_always, wake=_wake, waits_outside=True, component="webhooks")
