@@ -1,8 +1,7 @@
 """The subjects of the hub, in one list, and what is made of it: the calls, the row spaces, the background.
 
-A new subject adds its `SUBJECT` to `SUBJECTS`, and nothing else here, nor in `hub.py`. Two lists remain beside this one: the
-calls that have a way of their own in an event loop (`in_process.py`), and the order in which small requests of several
-subjects are planned together (`commit_plans.py`).
+A new subject adds its `SUBJECT` to `SUBJECTS`, and nothing else here. `docs/internals/architecture.md` has the few other
+lists to which a subject may add a line.
 """
 
 from __future__ import annotations
