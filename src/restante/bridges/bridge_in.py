@@ -295,7 +295,7 @@ class BridgeIn:
             self._settle(place, sum(not batch.done() for batch in under_way))
 
     def _commit(self, place: TopicPlace, offset: int, *, waiting: bool = False) -> None:
-        """Commit the offsets. A commit that is lost does no harm: what is read again is skipped."""
+        """Commit the offsets. A commit that is lost does no harm: records that are read again are skipped."""
         at = self._library.TopicPartition(*place, offset)
         try:
             self._consumer.commit(offsets=[at], asynchronous=not waiting)

@@ -73,7 +73,7 @@ class _CarriedNext(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _CarriedReset(msgspec.Struct, frozen=True):
-    """A reset of a position: what is a text stays one until it is known which."""
+    """A reset of a position: a text stays one until it is known whether it is a time or a start."""
 
     group: str
     partition: int

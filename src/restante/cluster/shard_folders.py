@@ -49,7 +49,7 @@ def shard_folders(folder: Path, table: ShardTable) -> list[Path]:
 
 
 def drop_leftovers(folder: Path, table: ShardTable | None) -> None:
-    """Remove what does not count: what a change of the shards had made before it was cut short, or has left at its end."""
+    """Remove folders that do not count: those of a change of the shards that was cut short, and the old ones of a finished change."""
     kept = [] if table is None else shard_folders(folder, table)
     for path in (*folder.glob("shard-*"), folder / JOINED):
         if path not in kept:

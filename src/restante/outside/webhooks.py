@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: one attempt, within its time. Redirects are not followed, and what is answered is not read.
+"""Webhooks over HTTP: one attempt, within its time. Redirects are not followed, and the body of the answer is not read.
 
 A name is looked up once, and the call goes to an address that was found and may be called: the server that answers for the name
 cannot change it in between. The address in the call stays as it was given, so the receiver's certificate is checked

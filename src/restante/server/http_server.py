@@ -126,7 +126,7 @@ class HttpServer:
         return asyncio.ensure_future(self._sweep()), asyncio.ensure_future(self._give_memory_back())
 
     async def serve(self) -> None:
-        """Serve until `drain` is called, and what was under way then is answered."""
+        """Serve until `drain` is called, and the requests under way are answered."""
         await self.server.serve(self.sockets)
 
     def drain(self) -> None:

@@ -1,4 +1,4 @@
-"""Typed bodies: what a handler takes is checked before it is called.
+"""Typed bodies: the body of an action is checked before its handler is called.
 
 A body is JSON. It becomes a msgspec struct, a dataclass, a pydantic model where that is installed, or whatever else
 msgspec can make of JSON.

@@ -114,7 +114,7 @@ class WorkLease:
         return self._answered
 
     def join_again(self) -> None:
-        """Begin under new generations: what this worker has is not what the hub thinks that it has."""
+        """Begin under new generations, because this worker has other partitions than the hub thinks that it has."""
         with self._condition:
             self._member_id = None
             self._beat_now = True

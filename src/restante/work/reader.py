@@ -21,7 +21,7 @@ PAGE_ACTIONS_MAX = 2_000
 _ROOM_LEAST = 500
 """A partition that has read far ahead is read on when it has room for so many: not one action at a time."""
 _GATHER_SECONDS = 0.002
-"""After an answer with little in it, so long nothing is asked: what comes meanwhile comes in one answer."""
+"""The pause before the next question after an answer with little in it, so that actions that come meanwhile share one answer."""
 _GATHER_ACTIONS = 100
 """An answer with so many is much."""
 _PAUSE_SECONDS = 0.1

@@ -81,7 +81,7 @@ class FeedFollower:
         wanted = self._options.partitions
         return {partition: number for partition, number in positions.items() if not wanted or partition in wanted}
 
-    # A snapshot, partition by partition: what is recorded needs not be read again.
+    # A snapshot, partition by partition: recorded partitions need not be read again.
 
     def _bootstrapped(self, after: dict[int, int], heard: Interrupts, show: Show) -> dict[int, int]:
         partitions = self._options.partitions or [status.partition for status in self._hub.partitions()]

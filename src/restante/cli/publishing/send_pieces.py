@@ -46,7 +46,7 @@ class SentCounts:
     duplicates: int = 0
     seconds: float = 0.0
     stored: bool = True
-    """False: what was accepted is in the backplane, and will be stored."""
+    """False: accepted messages are in the backplane, and will be stored."""
 
 
 class SendWay(NamedTuple):

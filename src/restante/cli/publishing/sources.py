@@ -70,7 +70,7 @@ def reset(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Set a source back to a position: what comes after it is stored when it is sent again. Stored messages stay.
+    """Set a source back to a position: later messages are stored when they are sent again. Stored messages stay.
 
     \b
     restante sources reset orders/3 --to 1200

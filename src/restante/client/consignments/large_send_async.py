@@ -1,4 +1,4 @@
-"""A send of any size, for asynchronous programs: what is larger than a body is cut, and delivered at one moment."""
+"""A send of any size, for asynchronous programs: if it is larger than a body, it is cut, and delivered at one moment."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Generated from `large_send_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
-"""A send of any size, for programs that wait: what is larger than a body is cut, and delivered at one moment."""
+"""A send of any size, for programs that wait: if it is larger than a body, it is cut, and delivered at one moment."""
 
 from __future__ import annotations
 

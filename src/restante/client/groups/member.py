@@ -119,7 +119,7 @@ class Member:
             self._changed()
 
     def refused(self, question: Question, error: RestanteError, member_id: str) -> None:
-        """The hub handed out no pages to a member: what is not its own any more is forgotten; a heartbeat says what is."""
+        """The hub handed out no pages to a member: forget partitions that are no longer its own; a heartbeat says which are."""
         stale = error.details.get("stale")
         with self.condition:
             self._holdings.unasked(question)

@@ -40,7 +40,7 @@ class Sources:
         return every(self._link, ListSources(), lambda page: page.sources)
 
     async def reset(self, source: str, position: int | None, *, partition: int | None = None) -> SourceStatus:
-        """Set a source back to a position, in one partition or in all: what comes after it is stored when it is sent again.
+        """Set a source back to a position, in one partition or in all: later messages are stored when they are sent again.
 
         The position None is before the first one.
 

@@ -51,7 +51,7 @@ async def carry_out(visit: Visit) -> ConsoleReply:
 
 
 def is_typed(given: str, name: str) -> bool:
-    """Whether a name was typed, or copied, as the page shows it: what no page may hold is shown otherwise."""
+    """Whether a name was typed, or copied, as the page shows it: characters that no page may hold are shown otherwise."""
     return clean(given).strip() == clean(name).strip()
 
 

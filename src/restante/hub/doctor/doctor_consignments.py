@@ -1,4 +1,4 @@
-"""The doctor on consignments: whether what is staged belongs to one, and what one has staged is there."""
+"""The doctor on consignments: whether every staged run belongs to one, and all runs that one has staged are there."""
 
 from __future__ import annotations
 

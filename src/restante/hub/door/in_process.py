@@ -63,7 +63,7 @@ class InProcess(InProcessLive):
         return seen
 
     def in_order(self) -> InProcess:
-        """The same link: what goes into the queue of one hub stays in order."""
+        """The same link, because requests in the queue of one hub stay in order."""
         return self
 
     def queues_at_once(self, call: Publish) -> bool:

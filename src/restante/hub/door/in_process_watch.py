@@ -44,7 +44,7 @@ async def in_thread(threads: Executor, function: Callable[[], T], closed: Callab
 class Watch(Generic[T]):
     """Looks once, and once more each time that `ring` says that something has changed; the last look is the answer.
 
-    Have it rung before the first look: what comes in between is then not missed, and no look is made in vain.
+    Have it rung before the first look: mail that comes in between is then not missed, and no look is made in vain.
     """
 
     def __init__(

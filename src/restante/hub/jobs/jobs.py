@@ -1,4 +1,4 @@
-"""Jobs: what is reported of their runs is kept, looked up and forgotten. The hub runs none of them."""
+"""Jobs: reports of their runs are kept, looked up and forgotten. The hub runs none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content by claim check: the origin is asked for it, and what it delivers is stored with the bundle.
+"""Content by claim check: the origin is asked for it, and its answer is stored with the bundle.
 
 The bundle is opened before the origin is asked. Peeks that come meanwhile wait for the same answer. If the origin fails or
 takes too long, the bundle stays open, and the next peek asks again, under the same request id.

@@ -5,7 +5,7 @@ So two tokens of the same origins are one owner, and a token may be replaced. A 
 without tokens, has no owner: operators may use it, and publishers that are bound to no origins. An operator may use everything,
 and a reader see it. To everybody else it is not there.
 
-Keys and producer groups are names in the owner's own space: what others call the same is something else.
+Keys and producer groups are names in the owner's own space: the same name of another owner is something else.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Level:
     first: Numbers
     last: Numbers
     reach: Numbers
-    """The highest last number so far: what lies before a place whose reach is lower lies wholly before it."""
+    """The highest last number so far. If it is lower than a number, all stretches up to this place end before that number."""
     batch: NDArray[np.void]
     low: int
     high: int

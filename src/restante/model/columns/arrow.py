@@ -13,7 +13,7 @@ Column: TypeAlias = Any
 """An Arrow array of whatever type.
 
 The annotations that Arrow has say too little (a view is of no type) or too much (an array of numbers is one of
-booleans), so what is worked on is a `Column`, and what is handed on has its proper type.
+booleans), so functions work on a `Column`, and hand results on in their proper type.
 """
 
 

@@ -87,7 +87,7 @@ def _replaced(before: Membership, old: bytes, member: GroupMember) -> Moved:
 
 
 def without(before: Membership, gone: Collection[bytes], loose: Collection[int] = ()) -> Moved:
-    """These members have left, or their leases have ended: what they had goes to others, if there are any."""
+    """These members have left, or their leases have ended: their partitions go to others, if there are any."""
     members = tuple(member for member in before.members if member.member_id not in gone)
     holders = tuple(NOBODY if holder in gone else holder for holder in before.holders)
     return _settled(members, holders, loose)
@@ -105,7 +105,7 @@ def released(before: Membership, partitions: Collection[int]) -> Moved:
 
 
 def _settled(members: tuple[GroupMember, ...], holders: tuple[bytes, ...], loose: Collection[int]) -> Moved:
-    """Shares are made fair, and what is free is given."""
+    """Shares are made fair, and free partitions are given."""
     targets = fair_shares(holders, [member.member_id for member in members], loose)
     givings = tuple(
         Giving(partition, target)

@@ -451,8 +451,7 @@ class WorkCore:
     def reports(self, now: float) -> list[OutcomeReport]:
         """The reports to be made now, of each partition one at a time.
 
-        If one is due, what others have to say goes with it. If nothing runs, nothing more will end soon: there is nothing to
-        wait for.
+        If one is due, the reports of other partitions go with it. If nothing runs, all are made, because nothing will end soon.
         """
         works = self._partitions.values()
         due = {work.number for work in works if work.is_due(now)}

@@ -97,7 +97,7 @@ def _refusal(status: int, text: str) -> RestanteError:
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """One WebSocket. A client that answers no ping is disconnected, and what it has not read is discarded."""
+    """One WebSocket. A client that answers no ping is disconnected, and frames that it has not read are discarded."""
 
     room: Room
     """Set on a subclass, because uvicorn makes the instances."""

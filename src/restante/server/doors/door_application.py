@@ -1,4 +1,4 @@
-"""A door as an ASGI application: what is about one shard is passed on, what is about several is split or gathered."""
+"""A door as an ASGI application: a request about one shard is passed on, one about several is split or gathered."""
 
 from __future__ import annotations
 

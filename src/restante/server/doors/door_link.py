@@ -99,7 +99,7 @@ class DoorLink:
         return seen
 
     def in_order(self) -> DoorLink:
-        """A link for one connection: what the connection sends to a shard is stored in that order, also after the shard was lost."""
+        """A link for one connection: the sends of the connection to a shard are stored in their order, also after the shard was lost."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
         seen.lines = OrderedLines(self.lines)

@@ -71,4 +71,4 @@ _BY_NAME: tuple[tuple[str, ShardChoice], ...] = (
     ("consignment", _consignment),
     ("group", _first),
 )
-"""The first that stands in the path counts: what a group has in a partition is that partition's. All groups have one home."""
+"""The first of these names that is in the path counts: a group's position in a partition is that partition's. Groups have one home."""

@@ -172,7 +172,7 @@ class PublishCut:
     def few_of_parcel(self, call: Publish, partition: int, caller: Grant) -> PublishLetters | None:
         """A publish of few messages to one partition as letters; None if the rules have to take a closer look.
 
-        It may be carried more than once: what has no numbers has ids.
+        It may be carried more than once, because messages without numbers have ids.
         """
         if not isinstance(call.sent, Few) or call.accept is not None:
             return None

@@ -114,7 +114,7 @@ class NodeService(DoorService):
         self.application.check_lease = self.keeper.require
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Serve until `drain` is called: then the shards go to other nodes, and what is under way is finished."""
+        """Serve until `drain` is called: then the shards go to other nodes, and requests under way are finished."""
         if self.link.backplane is not None:
             await self.link.backplane.look()
         await self._peers.start()

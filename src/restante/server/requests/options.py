@@ -1,4 +1,4 @@
-"""Calls as requests ask for them: what stands in the path is given, the options are read from the query."""
+"""Calls as requests ask for them: the caller gives the names in the path, and the options are read from the query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One micro-batch of changes, applied to the analytical store's tables so that it can be applied again without harm.
 
 Each table takes its part in commits of its own, so a crash may come between two of them. Then Spark gives the same batch
-again, and what was done is done once: appends carry the number of the batch, and a table refuses one that it has; merges
+again, and no change is made twice: appends carry the number of the batch, and a table refuses one that it has; merges
 and deletions change nothing the second time.
 
 A batch of what is stored can be smaller the second time: the hub's retention may have removed messages meanwhile. So there,
@@ -47,7 +47,7 @@ _NEWER = "s.change_sequence_number > t.change_sequence_number"
 def apply(
     tables: Tables, changes: DataFrame, *, number: int, fidelity: Fidelity, feed_has_begun: bool = False
 ) -> Facts:
-    """Apply the batch of this number to all tables. The same number again: what is missing of it is done.
+    """Apply the batch of this number to all tables. If the number comes again, only the missing steps are done.
 
     Once the feed has begun, no batch of what is stored can come any more, and nobody need look.
     """

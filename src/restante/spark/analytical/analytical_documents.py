@@ -1,4 +1,4 @@
-"""Messages go into their table with their documents as columns, and what has no place in those is kept aside."""
+"""Messages go into their table with their documents as columns, and values that have no place in those are kept aside."""
 
 from __future__ import annotations
 

@@ -150,7 +150,8 @@ def _merged(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]
 def _ending_java_if_it_fails() -> Iterator[None]:
     """If Spark does not come up, by Ctrl-C or otherwise, its Java ends with it, and leaves no trace on the terminal.
 
-    Java does not hear Ctrl-C, and pyspark, while it waits for it, knows no way to end it: so what it starts is noted.
+    Java does not hear Ctrl-C, and pyspark has no way to end it while it waits for it. So this function notes the processes that
+    pyspark starts.
     """
     started: list[Popen[bytes]] = []
     names, log = vars(java_gateway), logging.getLogger("py4j")

@@ -135,7 +135,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {own.partition: own.visible_sequence for own in statuses if own.partition in asked}
 
     def _starts(self, ends: PartitionPositions) -> PartitionPositions:
-        """Where the feed begins: what lies before was removed after its retention."""
+        """Where the feed begins: earlier changes were removed after their retention."""
         link = self._own_link()
         return {partition: link.call(ReadFeed(partition, limit=1)).start - 1 for partition in ends}
 

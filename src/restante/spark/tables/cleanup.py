@@ -1,6 +1,6 @@
 """When a table is to be cleaned of files that nothing needs any more: about once a day, by its own history.
 
-To clean costs more than a small run does, and what it removes has to be hours old anyway.
+Cleaning costs more than a small run, and may remove only files that are hours old.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def arrow_size(table: pa.Table) -> int:
 
 
 def arrow_bytes(table: pa.Table) -> memoryview:
-    """A whole Arrow IPC stream in one buffer of just its size: what is in memory already is copied once."""
+    """A whole Arrow IPC stream in one buffer of just its size, so that columns in memory are copied only once."""
     buffer = pa.allocate_buffer(arrow_size(table))
     write_arrow(table, pa.FixedSizeBufferWriter(buffer))
     return memoryview(buffer).cast("B")
