@@ -1,8 +1,8 @@
 """Questions and pages of those who read along, and how far they are in a partition: without any input and output.
 
 A reader has a track for each partition. A track is read page by page; it is behind as long as there is more at once, and
-then waited at. While the program works on a page the next one of the same partition is read, but not a third: what is in
-hand is bounded.
+then waited at. While the program works on a page the next one of the same partition is read, but not a third, so that
+memory is bounded.
 """
 
 from __future__ import annotations
