@@ -1,4 +1,4 @@
-"""The short ways of small publishes: `POST /v1/messages`, and parcels of one partition, numbered or not."""
+"""The short ways of small publishes: `POST /v1/messages`, sends that share a request, and parcels of one partition, numbered or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
-from restante.hub.engine.commit_request import Listener
+from restante.hub.door.short_sends import SendOutcomes, send_each_soon
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -16,7 +17,8 @@ from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.connections.short_way import PlainHead
 from restante.server.requests.producer_numbers import NUMBER_HEADERS, SEQUENCE_HEADER, plain_numbers
 from restante.server.route_table import Route
-from restante.server.routes import publishing
+from restante.server.routes import publishing, sends
+from restante.server.routes.sends import SendsAnswer
 from restante.server.short_routes.short_route import (
     SPECIAL_HEADERS,
     ShortRoute,
@@ -81,3 +83,25 @@ class ShortParcel(ShortPublish):
         if numbers is None and not NUMBER_HEADERS.isdisjoint(head.given):
             return False
         return self.publish(grant, body, listener, int(head.place[0]), numbers)
+
+
+class ShortSends(ShortRoute[SendOutcomes]):
+    """Several small sends, all plainly valid. Each is stored or refused as if it had come alone."""
+
+    route: ClassVar[Route] = sends.PUBLISH_EACH
+    status: ClassVar[int] = 200
+    recurs: ClassVar[bool] = False
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        return () if url == b"/v1/sends" else None
+
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[SendOutcomes]) -> bool:  # noqa: ARG002
+        plain = sends.plain_sends(body)
+        return plain is not None and send_each_soon(self.desk.hub, plain, grant, listener)
+
+    def shown(self, request: CommitRequest[SendOutcomes], own_id: str) -> SendsAnswer:
+        return sends.answered(request.answer(), own_id)
+
+    def count(self, answers: Sequence[SendOutcomes], seconds: Sequence[float]) -> None:
+        for outcomes, took in zip(answers, seconds, strict=True):
+            sends.count_sends(self.desk, outcomes, took)

@@ -7,8 +7,7 @@ from restante.server.connections.short_way import ShortWay
 from restante.server.desk import Desk
 from restante.server.short_routes.short_actions import ShortAction, ShortJointReport, ShortReport
 from restante.server.short_routes.short_confirmations import ShortAcknowledge, ShortDequeue
-from restante.server.short_routes.short_publish import ShortParcel, ShortPublish
-from restante.server.short_routes.short_sends import ShortSends
+from restante.server.short_routes.short_publish import ShortParcel, ShortPublish, ShortSends
 
 _GROUPS, _PARTITIONS = b"/v1/groups/", b"/partitions/"
 
