@@ -148,15 +148,16 @@ def _content(message: Message) -> tuple[Raw | UnsetType, str | UnsetType, str | 
     return (UNSET if message.data is UNSET else Raw(_encoder.encode(message.data))), UNSET, UNSET
 
 
-def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> ActionRow:
-    name = check_group(group)
-    check_id(action_id)
+def _poison_of(core: Core, call: RepeatPoison | GiveUpPoison) -> ActionRow:
+    name = check_group(call.group)
+    check_id(call.action_id)
     _check_known(core, name)
-    _, row = find_action(core, action_id, concerns)
+    _, row = find_action(core, call.action_id, call.concerns)
     if row.state is not ActionState.POISONED or row.group != name:
         raise ActionUnknown(
-            f"No poison of the group {name!r} has the id {action_id!r}. GET /v1/actions/{action_id} says what became of it.",
-            id=action_id,
+            f"No poison of the group {name!r} has the id {call.action_id!r}. GET /v1/actions/{call.action_id} says what became "
+            "of it.",
+            id=call.action_id,
             group=name,
         )
     return row
@@ -164,13 +165,13 @@ def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> 
 
 def repeat_poison(core: Core, call: RepeatPoison, _: Grant) -> ActionStatus:
     """Release a poisoned action to the end, with its counts reset."""
-    row = _poison_of(core, call.group, call.action_id, call.concerns)
+    row = _poison_of(core, call)
     removal.release(core, core.address(row.concerns), call.action_id)
     return look_up(core, call.action_id, row.concerns, EVERYTHING)
 
 
 def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
-    row = _poison_of(core, call.group, call.action_id, call.concerns)
+    row = _poison_of(core, call)
     removal.withdraw(core, core.address(row.concerns), call.action_id)
 
 

@@ -18,23 +18,22 @@ from restante.calls.mailboxes import (
 from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.procedures import Functions
-from restante.hub.mailboxes import dequeue, explain, history, peek
+from restante.hub.mailboxes import dequeue, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.batch_slowest import slowest
 from restante.hub.mailboxes.claim_checks import content_of
+from restante.hub.mailboxes.explain import explain_mailbox
 from restante.hub.mailboxes.recipient_list import HealthMail, Listings
 from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import ProgressPage
 from restante.model.mailboxes.answers import (
     BundleAnswer,
     Dequeued,
-    Explanation,
     HistoryPage,
     PartitionStatus,
     Reason,
     RecipientPage,
 )
-from restante.model.mailboxes.filters import check_filters
 from restante.model.mailboxes.message_tables import to_messages
 from restante.model.publishing.message import Message
 
@@ -66,12 +65,6 @@ def dequeue_request(core: Core, call: Dequeue) -> CommitRequest[Dequeued]:
 
 def dequeue_bundle(core: Core, call: Dequeue, _: Grant) -> Dequeued:
     return core.submit(dequeue_request(core, call))
-
-
-def explain_mailbox(core: Core, call: Explain, _: Grant) -> Explanation:
-    check_filters("origin", call.origins)
-    address = core.address(call.recipient)
-    return explain.explain(core, address, frozenset(call.origins), frozenset(call.origin_groups))
 
 
 def history_page(core: Core, call: ReadHistory, _: Grant) -> HistoryPage:

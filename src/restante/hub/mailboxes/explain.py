@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from restante.calls.mailboxes import Explain
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.mailboxes.mailbox import Opened, chunks, count_aside, first_number, look_for_mail, requested
 from restante.hub.mailboxes.peek import empty_reason, free_cabinets
+from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle
+from restante.model.mailboxes.filters import check_filters
 from restante.model.storage.changes import Space
 from restante.model.storage.head import OpenMark, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key
@@ -38,12 +41,12 @@ class Backlog:
     first: int
 
 
-def explain(
-    core: Core, address: MailboxAddress, origins: Collection[str], origin_groups: Collection[str]
-) -> Explanation:
+def explain_mailbox(core: Core, call: Explain, _: Grant) -> Explanation:
+    check_filters("origin", call.origins)
+    address = core.address(call.recipient)
     with core.pins.reading():
         opened = look_for_mail(core, address)
-        cabinets = requested(core, opened, origins, origin_groups)
+        cabinets = requested(core, opened, frozenset(call.origins), frozenset(call.origin_groups))
         now = core.clock()
         backlogs = {cabinet: backlog(core, opened, cabinet, now) for cabinet in cabinets}
         waiting = {cabinet: found for cabinet, found in backlogs.items() if found.messages}

@@ -144,14 +144,7 @@ def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: G
 
 def open_link(core: Core, call: OpenLink, caller: Grant) -> ProducerState:
     check_partition(core, call.partition)
-    return producers.link(
-        core,
-        call.partition,
-        producer_group=call.producer_group,
-        owner_level=call.owner_level,
-        last_published_sequence_number=call.last_published_sequence_number,
-        caller=caller,
-    )
+    return producers.link(core, call, caller)
 
 
 def read_producer(core: Core, call: ReadProducer, caller: Grant) -> ProducerState:
@@ -161,7 +154,7 @@ def read_producer(core: Core, call: ReadProducer, caller: Grant) -> ProducerStat
 
 def list_producers(core: Core, call: ListProducers, caller: Grant) -> ProducerPage:
     check_partition(core, call.partition)
-    return producers.states(core, call.partition, call.limit, call.after, caller)
+    return producers.states(core, call, caller)
 
 
 def judge_messages(core: Core, call: JudgeMessages, caller: Grant) -> tuple[Fault, ...]:

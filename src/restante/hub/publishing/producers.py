@@ -17,6 +17,7 @@ from itertools import islice
 import msgspec
 
 from restante import limits
+from restante.calls.producers import ListProducers, OpenLink
 from restante.decoders import packed_decoder
 from restante.errors import (
     DataDamaged,
@@ -269,29 +270,22 @@ def _remember(core: Core, key: RequestLine, row: ProducerRow) -> None:
     known[key] = row
 
 
-def link(
-    core: Core,
-    partition: int,
-    *,
-    producer_group: int | None,
-    owner_level: int | None,
-    last_published_sequence_number: int | None,
-    caller: Grant,
-) -> ProducerState:
+def link(core: Core, call: OpenLink, caller: Grant) -> ProducerState:
     """Link to a producer group, or to a new one. Lower owner levels are fenced off from then on."""
+    partition, producer_group, owner_level = call.partition, call.producer_group, call.owner_level
     if producer_group is not None:
         producer.check_group(producer_group)
     if owner_level is not None:
         producer.check_level(owner_level)
-    if last_published_sequence_number is not None:
-        producer.check_sequence("last_published_sequence_number", last_published_sequence_number)
+    if call.last_published_sequence_number is not None:
+        producer.check_sequence("last_published_sequence_number", call.last_published_sequence_number)
     taken = None if producer_group is None else line_of(core, caller, partition, producer_group)
 
     def plan(draft: RequestDraft) -> ProducerState | RestanteError:
         line = _new_line(core, draft, partition, caller) if taken is None else taken
         row, group = _planned(draft, line), key_number(line[1])
         try:
-            linked = producer.row_linked(row, group, owner_level, last_published_sequence_number, core.clock())
+            linked = producer.row_linked(row, group, owner_level, call.last_published_sequence_number, core.clock())
         except ProducerDisconnected as error:
             assert row is not None, "who is unknown is not fenced off"
             core.memory(ProducerMemory).fenced += 1
@@ -338,11 +332,11 @@ def state(core: Core, partition: int, group: int, caller: Grant) -> ProducerStat
     )
 
 
-def states(core: Core, partition: int, limit: int | None, after: str | None, caller: Grant) -> ProducerPage:
+def states(core: Core, call: ListProducers, caller: Grant) -> ProducerPage:
     """A page of a partition's producers by their groups; `next` is the next `after`."""
-    size = page_size(limit)
-    found = list(islice(_visible(core, partition, caller, b"" if after is None else _after(after)), size + 1))
-    page = [_state_of((partition, key), _decoded(value)) for key, value in found[:size]]
+    size, start = page_size(call.limit), b"" if call.after is None else _after(call.after)
+    found = list(islice(_visible(core, call.partition, caller, start), size + 1))
+    page = [_state_of((call.partition, key), _decoded(value)) for key, value in found[:size]]
     return ProducerPage(producers=tuple(page), next=_token(found[size - 1][0]) if len(found) > size else None)
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from restante.calls.removal import Erase, ExpireNow, Purge, Release, SetAside, Withdraw
 from restante.hub.engine.core import Core
 from restante.hub.engine.procedures import Functions
 from restante.hub.removal import erase, expiry, removal
 from restante.model.access.access import Grant
-from restante.model.mailboxes.filters import check_purge
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def withdraw(core: Core, call: Withdraw, _: Grant) -> None:
@@ -26,14 +21,6 @@ def release(core: Core, call: Release, _: Grant) -> None:
     removal.release(core, core.address(call.recipient), call.message_id)
 
 
-def purge(core: Core, call: Purge, _: Grant) -> int:
-    before = call.before
-    check_purge(origin=call.origin, kind=call.kind, before=before, everything=call.all, dry_run=call.dry_run)
-    until = None if before is None else round((before - _EPOCH).total_seconds() * 1_000_000)
-    address = core.address(call.recipient)
-    return removal.purge(core, address, origin=call.origin, kind=call.kind, before=until, dry_run=call.dry_run)
-
-
 def erase_recipient(core: Core, call: Erase, _: Grant) -> int:
     return erase.erase(core, core.address(call.recipient), dry_run=call.dry_run)
 
@@ -46,7 +33,7 @@ FUNCTIONS: Functions = {
     Withdraw: withdraw,
     SetAside: set_aside,
     Release: release,
-    Purge: purge,
+    Purge: removal.purge,
     Erase: erase_recipient,
     ExpireNow: expire,
 }

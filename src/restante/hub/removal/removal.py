@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.calls.removal import Purge
 from restante.errors import BundleOpen, DataDamaged, MessageCollected, MessageSettled
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.engine.core import Core, MailboxAddress, Stale, uuid_text
@@ -23,13 +25,16 @@ from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.settle import CabinetPart, change, settle
 from restante.hub.removal.memory import RemovalMemory
 from restante.hub.removal.move_to_end import move_to_end
+from restante.model.access.access import Grant
 from restante.model.columns.arrays import Numbers
+from restante.model.mailboxes.filters import check_purge
 from restante.model.publishing.message import ACTION_KIND, State
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.head import Apart, Head, NumberRange, apart_of, waiting_mask, with_apart
 from restante.model.storage.keys import Cabinet
 
 CabinetParts = list[CabinetPart]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +178,11 @@ Chooser = Callable[[Chunk, Head], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 """A function that returns masks of the rows of a chunk to be settled, and of those among them that wait."""
 
 
-def purge(
-    core: Core, address: MailboxAddress, *, origin: str | None, kind: str | None, before: int | None, dry_run: bool
-) -> int:
+def purge(core: Core, call: Purge, _: Grant) -> int:
     """Withdraw messages that wait or are set aside, except those in an open bundle; return how many."""
+    check_purge(origin=call.origin, kind=call.kind, before=call.before, everything=call.all, dry_run=call.dry_run)
+    before = None if call.before is None else round((call.before - _EPOCH).total_seconds() * 1_000_000)
+    address = core.address(call.recipient)
 
     def choose(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         waits = waiting_mask(head, chunk.numbers) & ~_held(head, chunk.numbers)
@@ -188,10 +194,10 @@ def purge(
 
     with core.pins.reading():
         cabinets = list(look(core, address).places)
-    wanted = [c for c in cabinets if origin in (None, c.origin) and kind in (None, c.kind)]
+    wanted = [c for c in cabinets if call.origin in (None, c.origin) and call.kind in (None, c.kind)]
     return sum(
         core.look_and_commit(
-            partial(_settle_cabinet, core, address, cabinet, ChangeKind.WITHDRAWN, choose, dry_run=dry_run)
+            partial(_settle_cabinet, core, address, cabinet, ChangeKind.WITHDRAWN, choose, dry_run=call.dry_run)
         )
         for cabinet in wanted
     )
