@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from restante.assembly import open_hub
@@ -20,9 +22,8 @@ SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, groups=GroupSetti
 GROUP = "shop"
 
 
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+def say(what: str, ids: Sequence[str]) -> None:
+    print(json.dumps([what, *ids]), flush=True)
 
 
 def outcome(number: int) -> WorkOutcome:
@@ -45,16 +46,16 @@ def main(folder: str, start: str) -> None:
     while True:
         wanted = [WantedAction(action="add", concerns=f"t{n % 7}", id=f"a{n}") for n in range(count, count + 20)]
         hub.call(SendActions(wanted))
-        say("accepted " + " ".join(own.id or "" for own in wanted))
+        say("accepted", [own.id or "" for own in wanted])
         count += 20
         for page in hub.call(ReadNext(GROUP, joined.member_id, tuple(after.values()))).pages:
             rows = page.table.to_pylist()
             ids = [row["text_id"] for row in rows]
-            say("handed " + " ".join(ids))
+            say("handed", ids)
             outcomes = [outcome(row["sequence_number"]) for row in rows]
-            say("reporting " + " ".join(ids))
+            say("reporting", ids)
             hub.call(ReportOutcomes(GROUP, page.partition, page.generation, outcomes, position=page.next))
-            say("reported " + " ".join(ids))
+            say("reported", ids)
             own = after[page.partition]
             after[page.partition] = ReadAfter(partition=own.partition, generation=own.generation, position=page.next)
 

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +15,7 @@ from restante.hub.door.hub import OpenHub
 from restante.model.actions.action_row import ActionState
 from restante.model.publishing.message import State
 from tests.actions.reporting_child import GROUP, SETTINGS
-from tests.crash.campaign import LONG
+from tests.crash.campaign import LONG, kill_often
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
 KILLS = 20 if LONG else 4
@@ -41,8 +35,8 @@ class Told:
         self.reporting: set[str] = set()
         self.handed: list[str] = []
 
-    def take(self, line: str) -> None:
-        what, *ids = line.split()
+    def read(self, words: list[str]) -> None:
+        what, *ids = words
         if what == "handed":
             again = self.reported & set(ids)
             assert not again, f"handed out again though its outcome was answered: {sorted(again)}"
@@ -50,34 +44,27 @@ class Told:
             getattr(self, what).update(ids)
 
 
-def _lines(folder: Path, start: int, patience: float) -> Iterator[str]:
-    """What a hub says until it is killed, after so many seconds."""
-    arguments = [sys.executable, "-m", "tests.actions.reporting_child", str(folder), str(start)]
-    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    lines = int(patience)
-    try:
-        for said, line in enumerate(child.stdout):
-            if line.endswith("\n"):
-                yield line
-            if said == lines:
-                os.kill(child.pid, signal.SIGKILL)
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
-
-
 def test_what_was_answered_stays_and_nothing_is_half_done(tmp_path: Path) -> None:
-    folder, told, chance = tmp_path / "data", Told(), random.Random(7)
-    for kill in range(KILLS):
-        for line in _lines(folder, kill * 100_000, chance.randrange(5, 60)):
-            told.take(line)
+    folder, told = tmp_path / "data", Told()
+
+    def check(_: object) -> None:
         hub = open_hub(folder, settings=SETTINGS)
         try:
             _check(hub, told)
         finally:
             hub.close()
+
+    child = "tests.actions.reporting_child"
+    kill_often(
+        child,
+        told,
+        lambda life: [str(folder), str(life * 100_000)],
+        check,
+        kills=KILLS,
+        seed=8,
+        lines_max=60,
+        lines_first=5,
+    )
 
 
 def _check(hub: OpenHub, told: Told) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 CHECKOUT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("RESTANTE_LONG"))
+_PATIENCE_SECONDS = 120.0
 
 
 class KeepsLedger(Protocol):
@@ -56,13 +57,13 @@ def kill_often(
     for life in range(1, kills + 1):
         lines = generator.choice([lines_first, *(generator.randrange(lines_max) for _ in range(4))])
         command = [sys.executable, "-m", child, *arguments(life)]
-        for words in _live_and_die(command, lines, generator.random() * pause_max):
+        for words in live_and_die(command, lines, generator.random() * pause_max):
             ledger.read(words)
         check(generator)
     return ledger
 
 
-def _live_and_die(command: Sequence[str], lines: int, pause_seconds: float) -> list[Any]:
+def live_and_die(command: Sequence[str], lines: int, pause_seconds: float = 0.0) -> list[Any]:
     """The whole lines that the child said before it was killed, read as JSON."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHECKOUT) as child:
         assert child.stdout is not None
@@ -72,6 +73,42 @@ def _live_and_die(command: Sequence[str], lines: int, pause_seconds: float) -> l
         said += child.stdout.readlines()
     assert child.returncode == -signal.SIGKILL, said[-1:]
     return [json.loads(line) for line in said if line.endswith(b"\n")]
+
+
+class Crowd:
+    """Processes that work side by side, of which a test kills some, stops some for long, and ends others in order."""
+
+    def __init__(self, **environment: str) -> None:
+        self._environment = os.environ | environment
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A process of Python, with these arguments."""
+        process = subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=self._environment)
+        self.running.append(process)
+        return process
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        self.running.remove(process)
+
+    def end(self, process: subprocess.Popen[bytes]) -> int:
+        """In order; gives the exit code."""
+        process.terminate()
+        code = process.wait(_PATIENCE_SECONDS)
+        self.running.remove(process)
+        return code
+
+    def stop_for_long(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        for process in tuple(self.running):
+            process.send_signal(signal.SIGCONT)
+            self.kill(process)
 
 
 def pause(seconds: float) -> None:

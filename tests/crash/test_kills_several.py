@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -16,10 +15,10 @@ from restante.cluster.joined_shards import open_look
 from restante.errors import RestanteError
 from restante.hub.doctor.doctor import examine
 from restante.model.batches.batch_answers import BatchState
-from tests.crash.campaign import folders, pause
+from tests.crash.campaign import folders
 from tests.crash.served import Served
 from tests.crash.wire_ledger import WireLedger
-from tests.crash.wire_load import PATIENT, RECIPIENTS, WireLoad, drain
+from tests.crash.wire_load import PATIENT, RECIPIENTS, drain, kill_under_load
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(900)]
@@ -113,15 +112,8 @@ def _mail(hub: Hub, name: str) -> list[str]:
 
 
 def kill_often(served: ServedSeveral, *, kills: int, seed: int) -> tuple[WireLedger, Nights]:
-    generator, ledger = random.Random(seed), WireLedger(shards=2)
-    nights = Nights(served.url)
-    with WireLoad(served.url, ledger):
-        for _ in range(kills):
-            ledger.wait_for(generator.choice([1, *(generator.randrange(ANSWERS_MAX) for _ in range(3))]))
-            pause(generator.random() * 0.003)
-            served.kill()
-            served.start()
-        ledger.wait_for(ANSWERS_MAX)
+    ledger, nights = WireLedger(shards=2), Nights(served.url)
+    kill_under_load(served, ledger, kills=kills, seed=seed, answers_max=ANSWERS_MAX)
     nights.stop()
     return ledger, nights
 

@@ -10,10 +10,10 @@ import pytest
 
 import restante
 from tests.client.proxy import CuttingProxy
-from tests.crash.campaign import folders, pause
+from tests.crash.campaign import folders
 from tests.crash.served import Served
 from tests.crash.wire_ledger import WireLedger
-from tests.crash.wire_load import RECIPIENTS, WireLoad, drain
+from tests.crash.wire_load import RECIPIENTS, WireLoad, drain, kill_under_load
 
 KILLS = 4
 KILLS_LONG = 120
@@ -30,17 +30,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def kill_often(served: Served, *, kills: int, seed: int) -> WireLedger:
-    """The clients go on all the time; the hub comes back at the same address."""
-    generator, ledger = random.Random(seed), WireLedger()
-    with WireLoad(served.url, ledger):
-        for _ in range(kills):
-            ledger.wait_for(generator.choice([1, *(generator.randrange(ANSWERS_MAX) for _ in range(3))]))
-            pause(generator.random() * 0.003)
-            served.kill()
-            served.check_folder()
-            served.start()
-        ledger.wait_for(ANSWERS_MAX)
-    return ledger
+    return kill_under_load(served, WireLedger(), served.check_folder, kills=kills, seed=seed, answers_max=ANSWERS_MAX)
 
 
 def check_all(served: Served, ledger: WireLedger) -> None:

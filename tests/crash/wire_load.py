@@ -23,7 +23,9 @@ from restante.client.surface.surface import Dequeued
 from restante.client.transport.options import Retrying
 from restante.errors import BundleUnknown, RestanteError
 from restante.model.publishing.message import Message
+from tests.crash.campaign import pause
 from tests.crash.load import ParcelName, message_id
+from tests.crash.served import Served
 from tests.crash.wire_ledger import WireLedger
 
 T = TypeVar("T")
@@ -233,6 +235,28 @@ def dequeue_of(mailbox: sync.Recipient, bundle_id: str, tried_before: Callable[[
         if not tried_before() or "dequeued_at" not in error.details or not isinstance(done, int):
             raise
         return Dequeued(bundle_id=bundle_id, messages=done)
+
+
+def kill_under_load(
+    served: Served,
+    ledger: WireLedger,
+    check: Callable[[], None] = lambda: None,
+    *,
+    kills: int,
+    seed: int,
+    answers_max: int,
+) -> WireLedger:
+    """Kill the hub so often, each time after up to so many answers. It comes back at its address; the clients go on all the time."""
+    generator = random.Random(seed)
+    with WireLoad(served.url, ledger):
+        for _ in range(kills):
+            ledger.wait_for(generator.choice([1, *(generator.randrange(answers_max) for _ in range(3))]))
+            pause(generator.random() * 0.003)
+            served.kill()
+            check()
+            served.start()
+        ledger.wait_for(answers_max)
+    return ledger
 
 
 def drain(url: str, ledger: WireLedger) -> None:

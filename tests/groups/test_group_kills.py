@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +25,7 @@ from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
+from tests.groups.member_processes import MemberProcesses
 
 HEARTBEAT = 0.6  # A machine that stands still for less than a lease is to end none.
 LEASE = 3 * HEARTBEAT
@@ -41,51 +40,6 @@ EACH = ("stop", "kill", "join", "leave")
 PATIENCE = 90.0
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
-
-
-class Members:
-    """Processes that are members of one group."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url = url
-        self._folder = folder
-        self._count = 0
-        self.running: list[subprocess.Popen[bytes]] = []
-
-    def join(self) -> None:
-        self._count += 1
-        name = f"m{self._count}"
-        arguments = ("-m", "tests.groups.member_child", self._url, "work", name, str(self._folder / name))
-        self.running.append(subprocess.Popen([sys.executable, *arguments]))
-
-    def kill(self, member: subprocess.Popen[bytes]) -> None:
-        member.kill()
-        member.wait()
-        self.running.remove(member)
-
-    def leave(self, member: subprocess.Popen[bytes]) -> None:
-        member.terminate()
-        member.wait(PATIENCE)
-        self.running.remove(member)
-
-    def stop_for_long(self, member: subprocess.Popen[bytes]) -> None:
-        member.send_signal(signal.SIGSTOP)
-        time.sleep(1.5 * LEASE)
-        member.send_signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        for member in tuple(self.running):
-            member.send_signal(signal.SIGCONT)
-            self.kill(member)
-
-    def handled(self) -> dict[tuple[int, int], list[int]]:
-        """By partition and generation, in the order in which they were handled."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for path in sorted(self._folder.iterdir()):
-            for line in path.read_text().splitlines():
-                partition, generation, number = map(int, line.split())
-                found.setdefault((partition, generation), []).append(number)
-        return found
 
 
 class HandedOut:
@@ -124,10 +78,8 @@ def served(tmp_path: Path) -> Iterator[ServedHub]:
 
 
 @pytest.fixture
-def members(served: ServedHub, tmp_path: Path) -> Iterator[Members]:
-    folder = tmp_path / "handled"
-    folder.mkdir()
-    made = Members(served.url, folder)
+def members(served: ServedHub, tmp_path: Path) -> Iterator[MemberProcesses]:
+    made = MemberProcesses(served.url, tmp_path / "handled")
     yield made
     made.close()
 
@@ -141,7 +93,7 @@ def publish(hub: sync.Hub, ending: threading.Event) -> None:
 
 
 def test_every_change_is_handled_in_order_whatever_becomes_of_members(
-    served: ServedHub, members: Members, handed_out: HandedOut
+    served: ServedHub, members: MemberProcesses, handed_out: HandedOut
 ) -> None:
     chance, ending = random.Random(11), threading.Event()
     with restante.connect(served.url) as hub:
@@ -163,14 +115,14 @@ def test_every_change_is_handled_in_order_whatever_becomes_of_members(
     assert handed_out.pages
 
 
-def trouble(members: Members, what: str, member: subprocess.Popen[bytes]) -> None:
+def trouble(members: MemberProcesses, what: str, member: subprocess.Popen[bytes]) -> None:
     if what == "kill":
         members.kill(member)
         members.join()
     elif what == "stop":
-        members.stop_for_long(member)
+        members.stop_for_long(member, 1.5 * LEASE)
     elif what == "leave" and len(members.running) > 2:
-        members.leave(member)
+        members.end(member)
     else:
         members.join()
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -29,6 +27,7 @@ from restante.model.publishing.message import Message
 from tests.cluster.test_processes import Served, served
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
+from tests.groups.member_processes import MemberProcesses
 
 HEARTBEAT = 2.0
 KILLS = 40 if LONG else 6
@@ -37,42 +36,6 @@ PATIENCE = 120.0
 GROUP = "work"
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_000 if LONG else 290)]
-
-
-class MemberProcesses:
-    """Members of the group, each a process, which joins again whatever ended it."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url, self._folder, self._count = url, folder, 0
-        self._running: list[subprocess.Popen[bytes]] = []
-        folder.mkdir()
-
-    def start(self) -> None:
-        self._count += 1
-        place = self._folder / f"m{self._count}"
-        arguments = ("-m", "tests.groups.member_child", self._url, GROUP, place.name, str(place), "insistent")
-        self._running.append(subprocess.Popen([sys.executable, *arguments]))
-
-    def kill_one(self, chance: random.Random) -> None:
-        member = chance.choice(self._running)
-        member.kill()
-        member.wait()
-        self._running.remove(member)
-        self.start()
-
-    def close(self) -> None:
-        for member in self._running:
-            member.kill()
-            member.wait()
-
-    def handled(self) -> dict[tuple[int, int], list[int]]:
-        """By partition and generation, what was handled, in order."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for path in sorted(self._folder.iterdir()):
-            for line in path.read_text().splitlines():
-                partition, generation, number = map(int, line.split())
-                found[partition, generation].append(number)
-        return found
 
 
 class InsistentPublisher(threading.Thread):
@@ -127,7 +90,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]
 
 @pytest.fixture
 def members(running: Served, tmp_path: Path) -> Iterator[MemberProcesses]:
-    made = MemberProcesses(running.url, tmp_path / "handled")
+    made = MemberProcesses(running.url, tmp_path / "handled", "insistent")
     yield made
     made.close()
 
@@ -138,7 +101,7 @@ def test_whatever_is_killed_each_change_is_handled_and_no_position_is_ahead_of_i
     with restante.connect(running.url) as hub:
         publisher = InsistentPublisher(hub)
         for _ in range(MEMBERS):
-            members.start()
+            members.join()
         publisher.start()
         try:
             seen = kill_often(running, hub, members, publisher)
@@ -161,7 +124,8 @@ def kill_often(
     wait_until(lambda: holders(hub) >= 2, "members share")
     for number in range(KILLS):
         if number % 3 == 2:
-            members.kill_one(chance)
+            members.kill(chance.choice(members.running))
+            members.join()
         else:
             kill_process(running, number // 3 * 2 + number % 3)
         wait_until(partial(publisher.has_stored, publisher.stored + 30), "publishing goes on")

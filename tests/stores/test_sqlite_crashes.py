@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from restante.ports.store import Store
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.schema import PAGE_BYTES
+from tests.crash.campaign import live_and_die
 
 CHECKOUT = Path(__file__).parents[2]
 JOURNAL_HEADER_BYTES = 32
@@ -112,11 +112,8 @@ for number in itertools.count(1):
 @pytest.mark.parametrize("answers", [1, 30, 75])
 def test_a_killed_process_has_kept_what_it_answered(tmp_path: Path, answers: int, target_bytes: int) -> None:
     command = [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path), str(target_bytes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) as child:
-        assert child.stdout is not None
-        answered = [int(next(child.stdout)) for _ in range(answers)]
-        child.send_signal(signal.SIGKILL)
-        answered += [int(line) for line in child.stdout]
+    answered = live_and_die(command, answers)
+    assert len(answered) >= answers
     store = SqliteStore.open(tmp_path)
     assert answered[-1] <= last_whole_commit(store) <= answered[-1] + 1
     store.close()

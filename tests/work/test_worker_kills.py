@@ -5,11 +5,9 @@ Whatever happens, no action is lost, none overtakes another of its thing, and no
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from restante.client.transport.options import Retrying
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.wanted_action import WantedAction
 from restante.server.serve import start
-from tests.crash.campaign import CHECKOUT, LONG
+from tests.crash.campaign import LONG, Crowd
 from tests.crash.served import Served
 from tests.work.dying_worker import STEPS
 from tests.work.ledger_app import ledger, make_ledger
@@ -38,40 +36,18 @@ PATIENT = Retrying(times=10_000, seconds=240, first_pause=0.01, longest_pause=0.
 TROUBLES = 60 if LONG else 8
 
 
-class Workers:
+class Workers(Crowd):
     """Processes that run the app of the ledger."""
 
     def __init__(self, url: str, file: Path) -> None:
+        super().__init__(LEDGER=str(file), RESTANTE_SERVER__LOG_LEVEL="error")
         self._url = url
-        self._environment = os.environ | {"LEDGER": str(file), "RESTANTE_SERVER__LOG_LEVEL": "error"}
-        self.running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
-        return self._begin("-m", "restante", "work", "tests.work.ledger_app:app", "--hub", self._url)
+        return self.begin("-m", "restante", "work", "tests.work.ledger_app:app", "--hub", self._url)
 
     def start_dying(self, step: str, count: int) -> subprocess.Popen[bytes]:
-        return self._begin("-m", "tests.work.dying_worker", self._url, step, str(count))
-
-    def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=self._environment)
-        self.running.append(process)
-        return process
-
-    def kill(self, worker: subprocess.Popen[bytes]) -> None:
-        worker.kill()
-        worker.wait()
-        self.running.remove(worker)
-
-    def end(self, worker: subprocess.Popen[bytes]) -> None:
-        """In order."""
-        worker.terminate()
-        assert worker.wait(PATIENCE) == 0
-        self.running.remove(worker)
-
-    def close(self) -> None:
-        for worker in tuple(self.running):
-            worker.send_signal(signal.SIGCONT)
-            self.kill(worker)
+        return self.begin("-m", "tests.work.dying_worker", self._url, step, str(count))
 
 
 class Load(threading.Thread):
@@ -216,7 +192,7 @@ def test_whatever_is_killed_or_stopped_every_action_is_done_once_and_in_order(
         wait_until_done(hub, load, file)
         check(hub, load, file)
     for worker in tuple(workers.running):
-        workers.end(worker)
+        assert workers.end(worker) == 0
     served.end()
     served.check_folder()
 
@@ -231,12 +207,10 @@ def trouble(kind: str, served: Served, workers: Workers, chance: random.Random) 
         workers.kill(worker)
         workers.start()
     elif kind == "end a worker":
-        workers.end(worker)
+        assert workers.end(worker) == 0
         workers.start()
     else:
-        worker.send_signal(signal.SIGSTOP)
-        time.sleep(1.5 * LEASE)
-        worker.send_signal(signal.SIGCONT)
+        workers.stop_for_long(worker, 1.5 * LEASE)
 
 
 def test_a_database_that_is_gone_for_a_while_makes_no_poison(
