@@ -105,7 +105,7 @@ def check(cluster: NodeCluster, sent: Mapping[str, int]) -> None:
             assert found(hub, name) == list(range(count))
 
 
-@pytest.mark.parametrize("kind", ["accepted", "stored"])
+@pytest.mark.parametrize("kind", ["accepted", pytest.param("stored", marks=pytest.mark.long)])
 def test_owners_are_killed_under_load_and_no_publisher_is_refused(broker: Broker, tmp_path: Path, kind: str) -> None:
     with three_nodes(broker, tmp_path, broker.topic("killed-nodes", partitions=PARTITIONS)) as cluster:
         senders = NodeSenders(cluster.nodes[2], kind)

@@ -53,7 +53,11 @@ def kill_shard(running: Served, data: Path, number: int) -> None:
     os.kill(found[0], signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kinds", [("accepted",), ("stored",)], ids=["accepted", "stored"])
+@pytest.mark.parametrize(
+    "kinds",
+    [pytest.param(("accepted",), marks=pytest.mark.long), ("stored",)],
+    ids=["accepted", "stored"],
+)
 def test_shards_are_killed_under_load_and_nobody_is_refused(
     broker: Broker, tmp_path: Path, kinds: tuple[str, ...]
 ) -> None:

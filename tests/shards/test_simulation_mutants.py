@@ -172,7 +172,7 @@ HOME, PRODUCERS = frozenset({Part.HOME}), frozenset({Part.PRODUCERS})
 FOLLOWERS, GROUPS = frozenset({Part.HOME, Part.FOLLOWERS}), frozenset({Part.GROUPS})
 
 MUTANTS = {
-    "a fence is not checked": Mutant(MemoryStore, "_require_fences", _nothing, HOME, 8),
+    "a fence is not checked": Mutant(MemoryStore, "_require_fences", _nothing, HOME, 11),
     "a fence is not raised": Mutant(MemoryStore, "raise_fences", _same_fence, HOME, 7),
     "blob numbers are without the fence": Mutant(open_store, "_number_by_fence", _nothing, HOME, 7),
     "nobody looks at the lease": Mutant(simulation.OwnersStore, "require_owned", _nothing, HOME, 69),
@@ -181,23 +181,23 @@ MUTANTS = {
     "a part reports before it applies": Mutant(batch_parts, "_is_promised", lambda *_: False, HOME, 34),
     "a batch is complete too early": Mutant(batch_counts, "total_at_home", _told_early, HOME),
     "a hold is let go by time": Mutant(prepared, "_inquiring", _impatient, HOME, 80),
-    "a decision is forgotten": Mutant(rounds, "phase_for", _forgotten, HOME, 25),
+    "a decision is forgotten": Mutant(rounds, "phase_for", _forgotten, HOME, 32),
     "rounds are forgotten by the next owner": Mutant(consigning, "load_rounds", lambda *_: OpenRounds(), HOME, 1),
-    "holds are forgotten by the next owner": Mutant(consigning, "load_prepared", _nothing, HOME),
+    "holds are forgotten by the next owner": Mutant(consigning, "load_prepared", _nothing, HOME, 1),
     "work on batches is forgotten by the next owner": Mutant(
         batches, "load_part_work", lambda *_: batch_parts.PartWork(), HOME
     ),
     "explain knows nothing of what is decided": Mutant(consigning, "promised_for", lambda *_: 0, HOME),
     "a number is forgotten by the next owner": Mutant(producers, "_known", _remembered, PRODUCERS),
     "a producer that was taken over goes on": Mutant(producers, "standing", _unfenced, PRODUCERS, 1),
-    "what is pushed is not stored yet": Mutant(Outcomes, "store", _announced_first, FOLLOWERS, 49),
-    "a follower is taken by who has lost the lease": Mutant(OpenHub, "visible_sequence", _unlooked, FOLLOWERS, 73),
-    "a consignment is not announced": Mutant(LivePost, "announce", _without_consignments, FOLLOWERS, 1),
-    "a generation is not checked": Mutant(group_position, "check_generation", _nothing, GROUPS, 12),
+    "what is pushed is not stored yet": Mutant(Outcomes, "store", _announced_first, FOLLOWERS, 71),
+    "a follower is taken by who has lost the lease": Mutant(OpenHub, "visible_sequence", _unlooked, FOLLOWERS, 90),
+    "a consignment is not announced": Mutant(LivePost, "announce", _without_consignments, FOLLOWERS, 3),
+    "a generation is not checked": Mutant(group_position, "check_generation", _nothing, GROUPS, 44),
     "a generation is not raised": Mutant(shard_groups, "given", _given_as_before, GROUPS),
-    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS),
+    "a late move is carried out": Mutant(shard_groups, "_moved", _moved_at_any_rate, GROUPS, 4),
     "a position is written before its page is handled": Mutant(Holdings, "take", _done_when_taken, GROUPS),
-    "a lease of a member never ends": Mutant(simulation, "end_leases", lambda _: 0, GROUPS, 2),
+    "a lease of a member never ends": Mutant(simulation, "end_leases", lambda _: 0, GROUPS, 7),
 }
 
 
