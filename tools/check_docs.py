@@ -229,6 +229,20 @@ def check_links() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)}: the link to {target} leads nowhere"
 
 
+TARGET = re.compile(r"^([a-z][a-z-]*)(%?):", re.MULTILINE)
+MADE = re.compile(r"(?:`|\$ )make ([a-z][a-z-]*)")
+
+
+def check_targets() -> Iterator[str]:
+    """The Makefile has every target that a page names. The changelog also names targets that are gone."""
+    targets = TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8"))
+    whole, begun = {name for name, more in targets if not more}, tuple(name for name, more in targets if more)
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]:
+        for name in MADE.findall(page.read_text(encoding="utf-8")):
+            if name not in whole and not name.startswith(begun):
+                yield f"{page.relative_to(ROOT)}: the Makefile has no target {name}"
+
+
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 ANCHORED = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)")
 
@@ -439,6 +453,7 @@ CHECKS = (
     check_dependencies,
     check_entrances,
     check_links,
+    check_targets,
     check_anchors,
     check_navigation,
 )

@@ -8,7 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle, first_waiting
+from restante.model.mailboxes.bundle import (
+    BundleBounds,
+    BundleRow,
+    Filling,
+    decode_bundle,
+    encode_bundle,
+    first_waiting,
+)
 from restante.model.storage.head import Apart, Head, NumberRange, with_apart
 from restante.model.storage.row_formats import RECORD, RecordArray
 from restante.model.storage.rows import BUNDLEABLE, INLINE
@@ -32,7 +39,7 @@ class Letter:
 class Plain:
     """The rules as written, one message at a time."""
 
-    bounds: Bounds
+    bounds: BundleBounds
     taken: list[int] = field(default_factory=list)
     passed: list[int] = field(default_factory=list)
     weight: int = 0
@@ -75,7 +82,7 @@ letters = st.builds(
 )
 drawers_strategy = st.lists(st.lists(letters, min_size=1, max_size=6), min_size=1, max_size=5)
 bounds_strategy = st.builds(
-    Bounds,
+    BundleBounds,
     messages=st.sampled_from([1, 2, 5, 51_200]),
     weight=st.sampled_from([1, 6, 51_200]),
     before=st.sampled_from([2**63 - 1, 12, 5]),
@@ -101,7 +108,7 @@ def waits(head: Head, number: int) -> bool:
 
 @given(drawers_strategy, bounds_strategy, heads)
 @unhurried
-def test_a_bundle_is_what_a_plain_loop_takes(drawers: list[list[Letter]], bounds: Bounds, head: Head) -> None:
+def test_a_bundle_is_what_a_plain_loop_takes(drawers: list[list[Letter]], bounds: BundleBounds, head: Head) -> None:
     filling, plain, last = Filling(head, NOW, bounds), Plain(bounds), 0
     for drawer in drawers:
         numbers = last + np.cumsum([letter.step for letter in drawer])
@@ -134,7 +141,7 @@ def test_the_first_waiting_number_is_the_first_that_waits_and_has_not_expired(dr
 
 
 def test_more_than_six_drawers_may_be_needed_for_a_full_bundle() -> None:
-    filling, last = Filling(Head(), NOW, Bounds()), 0
+    filling, last = Filling(Head(), NOW, BundleBounds()), 0
     for count in (1, 10_000, 10_000, 10_000, 10_000, 10_000, 1_198, 2):
         assert not filling.ended
         filling.add(np.arange(last + 1, last + count + 1), records_of([Letter(1, 1, True, True, False)] * count))

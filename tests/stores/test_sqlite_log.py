@@ -27,7 +27,7 @@ from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import (
     CHECKSUM_BYTES,
     FILE_HEAD_BYTES,
-    Deeds,
+    CommitDeeds,
     FileHead,
     Life,
     decode,
@@ -166,7 +166,7 @@ def log_of(sequences: list[int], *, life: Life) -> bytes:
     content = encode_file_head(FileHead(MARK, sequences[0]))
     before = first_link(content, life)
     for sequence in sequences:
-        content += encode(Deeds(dropped=[1]), sequence=sequence, before=before, life=life)
+        content += encode(CommitDeeds(dropped=[1]), sequence=sequence, before=before, life=life)
         before = content[-CHECKSUM_BYTES:]
     return content
 

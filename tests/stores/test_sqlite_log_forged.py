@@ -18,15 +18,15 @@ from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.log import log_files
 from restante.stores.sqlite.log_content import read_log
-from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, Life, chain, encode, unpack_lives
+from restante.stores.sqlite.record import CHECKSUM_BYTES, CommitDeeds, Life, chain, encode, unpack_lives
 from restante.stores.sqlite.schema import MIGRATIONS
 
-FORGED = Deeds(entries=[((0, int(Space.META), b"forged"), b"yes")])
+FORGED = CommitDeeds(entries=[((0, int(Space.META), b"forged"), b"yes")])
 BEFORE = 3
 """Commits before the one whose message holds the forged record."""
 
 
-def older_record(deeds: Deeds, *, sequence: int, mark: bytes) -> bytes:
+def older_record(deeds: CommitDeeds, *, sequence: int, mark: bytes) -> bytes:
     """As the log of format 2 had them."""
     payload = msgspec.msgpack.encode(deeds)
     content = struct.pack("<8sQI", mark, sequence, len(payload)) + payload
@@ -157,7 +157,9 @@ def older_folder(folder: Path, commits: int) -> Path:
     connection.commit()
     ((mark,),) = connection.execute("SELECT mark FROM log")
     connection.close()
-    deeds = [Deeds(entries=[((0, int(Space.META), b"last"), bytes([number]))]) for number in range(1, commits + 1)]
+    deeds = [
+        CommitDeeds(entries=[((0, int(Space.META), b"last"), bytes([number]))]) for number in range(1, commits + 1)
+    ]
     records = [older_record(done, sequence=number, mark=mark) for number, done in enumerate(deeds, start=1)]
     (folder / "log-0").write_bytes(b"".join(records))
     return folder

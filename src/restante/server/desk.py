@@ -49,7 +49,7 @@ class ServedLink(Protocol):
 
 
 @dataclass
-class Counter:
+class DoorDesk:
     """The part of the desk that needs no hub in its own process: a door has no more than this."""
 
     link: ServedLink
@@ -95,7 +95,7 @@ class Counter:
 
 
 @dataclass
-class Desk(Counter):
+class Desk(DoorDesk):
     """One hub as the server sees it."""
 
     own: InProcess = field(init=False)

@@ -16,7 +16,7 @@ from restante.server.app import Application
 from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
-from restante.server.desk import Counter
+from restante.server.desk import DoorDesk
 from restante.server.logs import leave_tickets_out
 from restante.server.route_table import MountedApplication
 
@@ -85,27 +85,27 @@ class HttpServer:
 
     def __init__(
         self,
-        counter: Counter,
+        desk: DoorDesk,
         application: Application,
         bound: socket.socket | None,
         connection: type[HttpConnection] = HttpConnection,
     ) -> None:
-        self.counter = counter
+        self.desk = desk
         self.application = application
-        self.url = counter.url
+        self.url = desk.url
         self.sockets = [] if bound is None else [bound]
         """The sockets on which the application is served."""
-        given = {"settings": counter.settings.server, "metrics": counter.metrics}
+        given = {"settings": desk.settings.server, "metrics": desk.metrics}
         self.connection: type[HttpConnection] = type("Connection", (connection,), given)
         self.server = AnnouncedServer(self._config())
 
     def _config(self) -> uvicorn.Config:
-        server = self.counter.settings.server
+        server = self.desk.settings.server
         leave_tickets_out()
         return uvicorn.Config(
             self.application,
             http=self.connection,
-            ws=type("Socket", (Socket,), {"room": self.counter.room}),
+            ws=type("Socket", (Socket,), {"room": self.desk.room}),
             ws_max_size=SEND_BYTES_MAX + 64 * KIB,
             ws_ping_interval=server.answer_idle_seconds,
             ws_ping_timeout=server.answer_idle_seconds,
@@ -140,7 +140,7 @@ class HttpServer:
 
     def release(self) -> None:
         """Let go of those who wait, and tell those who are connected: the end is near."""
-        self.counter.draining.set()
+        self.desk.draining.set()
         for mounted in self.application.mounts:
             mounted.drain()
 
@@ -162,7 +162,7 @@ class HttpServer:
     async def _give_memory_back(self) -> None:
         while True:
             await asyncio.sleep(GIVE_BACK_SECONDS)
-            await self.counter.link.thread(give_back)
+            await self.desk.link.thread(give_back)
 
 
 def _sweep(connection: HttpConnection, now: float) -> None:

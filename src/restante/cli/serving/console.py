@@ -58,7 +58,7 @@ def mount_door_console(service: DoorService, home: Path, number: int) -> None:
     if number == 0:
         service.sockets.append(own_socket(home / _SOCKET))
         mount_console(service)
-    elif service.counter.settings.server.console:
+    elif service.desk.settings.server.console:
         service.mount(MountElsewhere(BASE, Upstream(SocketPlace(short_path(home / _SOCKET)), "The console")))
 
 
@@ -67,7 +67,7 @@ def mount_console(service: HttpServer) -> None:
 
     It asks the hub's routes as every client does, only without a connection.
     """
-    if not service.counter.settings.server.console:
+    if not service.desk.settings.server.console:
         return
     from restante.console.application import Console
     from restante.console.web.doors import SameProcessDoor

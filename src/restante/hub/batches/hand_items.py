@@ -27,7 +27,7 @@ _GROUP = np.dtype("<u8")
 _FULL = 0xFFFF
 
 
-class Groups:
+class GroupBegins:
     """The ascending positions where the groups of a batch begin. A group ends where the next begins."""
 
     __slots__ = ("_begins", "count")
@@ -63,7 +63,7 @@ class HandItems:
         self._core = core
         self.batch_id = batch_id
         self.home = home_of(core, batch_id)
-        self.groups = Groups(stored_groups(core.store, self.home, batch_id))
+        self.groups = GroupBegins(stored_groups(core.store, self.home, batch_id))
         self._bits: Bits | None = None
         self.ahead = 0
         """The number of the last entry written ahead."""

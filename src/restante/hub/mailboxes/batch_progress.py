@@ -34,7 +34,7 @@ from restante.hub.mailboxes.overview import Overview, overview
 from restante.model.access.access import Grant, may_see
 from restante.model.batches.batch import check_visible, decode_batch
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
-from restante.model.batches.bound_stretches import Spans
+from restante.model.batches.bound_stretches import BatchSpans
 from restante.model.columns.arrays import Mask
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
@@ -57,8 +57,8 @@ _NAMES_AT_ONCE = 1_000
 class BatchBound:
     """The messages of a batch in one partition."""
 
-    items: Spans
-    duplicates: Spans
+    items: BatchSpans
+    duplicates: BatchSpans
 
     @staticmethod
     def of(core: Core, partition: int, batch: bytes) -> BatchBound | None:
@@ -161,7 +161,7 @@ def _names(core: Core, memory: Partition, bound: BatchBound, *, waiting: bool, a
     return ordered
 
 
-def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
+def touched_drawers(core: Core, seen: Overview, spans: BatchSpans) -> Mask:
     """Which drawers have a row in these stretches. Rows are read only in segments with drawers partly inside one."""
     touched, whole = spans.touching(seen.first, seen.last)
     unsure = touched & ~whole

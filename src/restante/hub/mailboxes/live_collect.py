@@ -15,7 +15,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes import dequeue
 from restante.hub.mailboxes.mailbox import Opened, look_for_mail
 from restante.hub.mailboxes.peek import PeekWish, choose, fill, open_planned
-from restante.model.mailboxes.bundle import Bounds, Filling
+from restante.model.mailboxes.bundle import BundleBounds, Filling
 from restante.model.storage.keys import Cabinet
 
 
@@ -38,7 +38,7 @@ def _collect_some(core: Core, address: MailboxAddress, number: int) -> int:
     if chosen is None or chosen[1] > number:
         return 0
     cabinet, _ = chosen
-    filling = Filling(opened.head(cabinet), now, Bounds(before=number + 1))
+    filling = Filling(opened.head(cabinet), now, BundleBounds(before=number + 1))
     fill(core, opened.places[cabinet], filling)
     bundle_id = core.new_uuid()
 

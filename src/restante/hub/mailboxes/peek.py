@@ -39,7 +39,7 @@ from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Reason
-from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
+from restante.model.mailboxes.bundle import BundleBounds, BundleRow, Filling, decode_bundle, encode_bundle
 from restante.model.mailboxes.few_rows import StoredLetter, stored_letters, table_of
 from restante.model.mailboxes.filters import check_filters
 from restante.model.storage.catalog import DrawerPlace
@@ -50,9 +50,9 @@ from restante.model.storage.keys import Cabinet, bundle_key, key_cabinet, number
 from restante.model.storage.piece import SegmentPiece
 
 DEFAULT_FORMAT = "json"
-_FEW_ROWS_MAX = 64
+_LETTERS_MAX = 64
 """Up to this many messages of a bundle are read as letters, because columns cost the same for one row as for a hundred."""
-_FEW_BYTES_MAX = 64 * limits.KIB
+_LETTER_BYTES_MAX = 64 * limits.KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PeekWish:
     origin_groups: Collection[str] = ()
     bundle_id: bytes | None = None
     format: str | None = None
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: BundleBounds = field(default_factory=BundleBounds)
     by: str = ""
     """The name of the caller's token; empty if the hub requires none."""
 
@@ -83,7 +83,7 @@ class OpenedBundle:
     def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> OpenedBundle:
         cabinet, types = Cabinet(row.recipient, row.origin, row.kind), document_types(chunks)
         pieces = [with_data(core.store, chunk.stored, chunk.row, chunk.records) for chunk in chunks]
-        if _are_few(pieces):
+        if _fit_in_letters(pieces):
             return OpenedBundle(bundle_id, row, types, None, stored_letters(pieces, cabinet))
         return OpenedBundle(bundle_id, row, types, bundle_table(cabinet, pieces))
 
@@ -92,9 +92,9 @@ class OpenedBundle:
         return table_of(self.few) if self.columns is None else self.columns
 
 
-def _are_few(pieces: Sequence[SegmentPiece]) -> bool:
+def _fit_in_letters(pieces: Sequence[SegmentPiece]) -> bool:
     rows, size = sum(len(piece.records) for piece in pieces), sum(len(piece.data) for piece in pieces)
-    return 0 < rows <= _FEW_ROWS_MAX and size <= _FEW_BYTES_MAX
+    return 0 < rows <= _LETTERS_MAX and size <= _LETTER_BYTES_MAX
 
 
 def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
@@ -105,7 +105,7 @@ def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
         if value is not None and value < 1:
             raise InvalidRequest(f"{name} must be at least 1, not {value}.", parameter=name)
     most = limits.BUNDLE_WEIGHT_KIB_MAX
-    bounds = Bounds(messages=min(call.max_messages or most, most), weight=min(call.max_weight or most, most))
+    bounds = BundleBounds(messages=min(call.max_messages or most, most), weight=min(call.max_weight or most, most))
     proposed = None if call.bundle_id is None else parse_uuid(call.bundle_id, "bundle_id")
     by = "" if caller is EVERYTHING else caller.name
     return PeekWish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds, by)

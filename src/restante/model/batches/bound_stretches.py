@@ -91,7 +91,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class BatchSpans:
     """The stretches of one batch: disjoint, ascending."""
 
     first: Numbers
@@ -167,13 +167,13 @@ class Stretches:
             np.add.at(steps, numbers.searchsorted(level.last[near][own], side="right"), -1)
         return np.cumsum(steps[:-1]) > 0
 
-    def of(self, batch: bytes) -> Spans:
+    def of(self, batch: bytes) -> BatchSpans:
         """The stretches of a batch."""
         own = [(level, level.batch == _void(batch)) for level in self.levels]
         first = np.concatenate([np.zeros(0, np.int64), *(level.first[mask] for level, mask in own)])
         last = np.concatenate([np.zeros(0, np.int64), *(level.last[mask] for level, mask in own)])
         order = np.argsort(first, kind="stable")
-        return Spans(first[order], last[order])
+        return BatchSpans(first[order], last[order])
 
     def without(self, batch: bytes) -> Stretches:
         kept = [level.only(level.batch != _void(batch)) for level in self.levels]

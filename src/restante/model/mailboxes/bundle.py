@@ -60,7 +60,7 @@ def decode_bundle(value: bytes) -> BundleRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BundleBounds:
     """How large a bundle may become. `before`: strict order ends it before this sequence number."""
 
     messages: int = limits.BUNDLE_WEIGHT_KIB_MAX
@@ -85,7 +85,7 @@ class Filling:
 
     head: Head
     now: int
-    bounds: Bounds
+    bounds: BundleBounds
     taken: list[Numbers] = field(default_factory=list)
     expired: list[tuple[Numbers, NDArray[np.bool_]]] = field(default_factory=list)
     """For each drawer added its numbers, and which of them were passed because they have expired."""

@@ -26,7 +26,7 @@ from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.short_frames import ShortFrames
-from restante.server.desk import Counter, Desk
+from restante.server.desk import Desk, DoorDesk
 from restante.server.requests.publish_headers import Label, label_of
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count
@@ -99,7 +99,7 @@ SOCKETS = (Route("GET", "/v1/publish", serve_pipeline, frozenset({Role.PUBLISHER
 
 
 def _short_frames(
-    desk: Counter, exchange: Exchange, held: Pass, others: Collection[asyncio.Task[None]]
+    desk: DoorDesk, exchange: Exchange, held: Pass, others: Collection[asyncio.Task[None]]
 ) -> ShortFrames | None:
     """The short way of a connection's frames; None for a door, whose desk has no hub."""
     own = exchange.scope.get("restante.socket")

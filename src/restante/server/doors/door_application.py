@@ -10,7 +10,7 @@ import msgspec
 from restante.errors import RestanteError
 from restante.server.app import ROUTES, Application, answer_problem
 from restante.server.connections.exchange import ClientGone, Exchange, Receive, Send
-from restante.server.desk import Counter, Desk
+from restante.server.desk import Desk, DoorDesk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import ShardChoice, choice_of
 from restante.server.doors.gathered_answers import GATHERED_ANSWERS, METRICS, RATES
@@ -23,8 +23,8 @@ from restante.server.route_table import Route
 class DoorApplication(Application):
     """Restante as it is seen through a door."""
 
-    def __init__(self, counter: Counter, link: DoorLink, upstreams: list[Upstream]) -> None:
-        super().__init__(cast("Desk", counter))  # Handlers that need a hub of their own are passed on, or replaced.
+    def __init__(self, desk: DoorDesk, link: DoorLink, upstreams: list[Upstream]) -> None:
+        super().__init__(cast("Desk", desk))  # Handlers that need a hub of their own are passed on, or replaced.
         self._link = link
         self.upstreams = upstreams
         self.siblings = SiblingDoors()

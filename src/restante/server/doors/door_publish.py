@@ -17,7 +17,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.short_way import ShortWay
-from restante.server.desk import Counter, Desk
+from restante.server.desk import Desk, DoorDesk
 from restante.server.doors.door_link import DoorLink
 from restante.server.short_routes.short_publish import ShortParcel, ShortPublish
 from restante.wire.incoming.plain_json import plain_letters
@@ -26,8 +26,8 @@ from restante.wire.incoming.plain_json import plain_letters
 class DoorPublish(ShortPublish):
     """A small publish whose recipients all have their home in one shard."""
 
-    def __init__(self, counter: Counter, web: WebAccess, link: DoorLink) -> None:
-        super().__init__(cast("Desk", counter), web)  # A small publish needs nothing of a desk that a counter lacks.
+    def __init__(self, desk: DoorDesk, web: WebAccess, link: DoorLink) -> None:
+        super().__init__(cast("Desk", desk), web)  # A small publish needs nothing of a desk that a DoorDesk lacks.
         self.link = link
 
     def publish(
@@ -108,9 +108,9 @@ class CarriedPublish:
 class DoorShortRoutes:
     """Finds the short way of a request at a door."""
 
-    def __init__(self, counter: Counter, web: WebAccess, link: DoorLink) -> None:
-        self._publish = DoorPublish(counter, web, link)
-        self._parcel = DoorParcel(counter, web, link)
+    def __init__(self, desk: DoorDesk, web: WebAccess, link: DoorLink) -> None:
+        self._publish = DoorPublish(desk, web, link)
+        self._parcel = DoorParcel(desk, web, link)
 
     def find(self, method: bytes, url: bytes) -> ShortWay | None:
         """The way that a request may go, as far as its first line says; None if there is none."""

@@ -17,7 +17,7 @@ from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
 from restante.server.connections.protocol import HttpConnection
-from restante.server.desk import Counter
+from restante.server.desk import DoorDesk
 from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_publish import DoorShortRoutes
@@ -85,13 +85,13 @@ class DoorService(HttpServer):
         gate = gate_of(settings.server, home, insecure=True)
         known = key if key is not None else _key_of(home)
         self.link = DoorLink(lines, settings, claim_checks, directory, backplane, known)
-        counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
-        counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.metrics))
+        desk = DoorDesk(self.link, settings, gate, home, Metrics(), url, places)
+        desk.metrics.registry.register(DoorMetrics(desk.metrics, self.link.metrics))
         self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
-        application = self.application_kind(counter, self.link, self._upstreams)
+        application = self.application_kind(desk, self.link, self._upstreams)
         self.siblings = application.siblings
         door = type("Door", (DoorConnection,), {"door": application})
-        super().__init__(counter, application, bound, door)
+        super().__init__(desk, application, bound, door)
 
     def be_one_of_several(self, home: Path, number: int) -> None:
         """Others serve the same port: each tells the others what it has counted."""
@@ -102,13 +102,13 @@ class DoorService(HttpServer):
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called, then finish what is under way."""
         keeping = self.begin_keeping()
-        passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
-        rates = asyncio.ensure_future(self.counter.rates.run())
+        passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
+        rates = asyncio.ensure_future(self.desk.rates.run())
         self.server.announce = started
         self.server.before_announcing = self._ready
         if self.link.backplane is not None:
             await self.link.backplane.start()
-        self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
+        self.connection.shorts = DoorShortRoutes(self.desk, self.application.web, self.link)
         try:
             await self.serve()
         finally:

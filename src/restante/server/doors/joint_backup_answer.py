@@ -16,7 +16,7 @@ from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import Unavailable
 from restante.server.connections.exchange import ClientGone, Exchange
-from restante.server.desk import Counter
+from restante.server.desk import DoorDesk
 from restante.server.doors.upstream import Upstream, UpstreamAnswer, head_bytes
 from restante.server.routes.upkeep import BACKUP_HEADERS, CUT
 
@@ -25,8 +25,8 @@ _PAUSE_SECONDS = 0.1
 _log = logging.getLogger("restante.server")
 
 
-async def joint_backup(counter: Counter, lines: ShardLines, upstreams: Sequence[Upstream], exchange: Exchange) -> None:
-    data = await counter.link.thread(_data_of, counter.folder)
+async def joint_backup(desk: DoorDesk, lines: ShardLines, upstreams: Sequence[Upstream], exchange: Exchange) -> None:
+    data = await desk.link.thread(_data_of, desk.folder)
     cut, held_seconds = await agreed_cut(lines)
     _log.info("backup", extra={"fields": {"held_ms": round(held_seconds * 1_000, 1)}})
     async with AsyncExitStack() as opened:
@@ -36,7 +36,7 @@ async def joint_backup(counter: Counter, lines: ShardLines, upstreams: Sequence[
         joint = JointBackup(data, sizes, made_at=time.time_ns() // 1_000, held_seconds=held_seconds)
         length = (b"content-length", b"%d" % joint.size_bytes)
         await exchange.begin(200, media_type="application/x-tar", headers=[length, *BACKUP_HEADERS])
-        with counter.passes.held(exchange) as held:
+        with desk.passes.held(exchange) as held:
             for shard, answer in enumerate(answers):
                 await exchange.go_on(joint.before(shard))
                 while (piece := await answer.piece()) is not None:

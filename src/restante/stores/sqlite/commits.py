@@ -19,7 +19,7 @@ from restante.stores.sqlite.journal import JOURNAL_BYTES_MAX, Journal
 from restante.stores.sqlite.log import STEP_BYTES, Log
 from restante.stores.sqlite.lookups import Lookups, row_ids_of
 from restante.stores.sqlite.overlay import Overlay
-from restante.stores.sqlite.record import BlobRow, Deeds, pack_lives
+from restante.stores.sqlite.record import BlobRow, CommitDeeds, pack_lives
 from restante.stores.sqlite.writer import Writer
 
 
@@ -76,7 +76,7 @@ class Commits:
         """Commit durably. Rows of blobs name `file` unless they hold the bytes themselves."""
         if not self._has_place():
             self._make_place()
-        deeds = Deeds(list(changes.entries.items()), rows, row_ids_of(changes.dropped))
+        deeds = CommitDeeds(list(changes.entries.items()), rows, row_ids_of(changes.dropped))
         with self._appending:
             self.require_running()
             self._writer.require_fences(changes.fences)
@@ -181,7 +181,7 @@ class Commits:
         with self._appending:
             self._closed = True
 
-    def _append(self, deeds: Deeds) -> list[int]:
+    def _append(self, deeds: CommitDeeds) -> list[int]:
         try:
             record_bytes = self._log.append(deeds)
             return self._overlay.apply(deeds, sequence=self._log.last, record_bytes=record_bytes)

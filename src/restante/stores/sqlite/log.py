@@ -22,7 +22,15 @@ from restante.stores.sqlite.data_folder import FILE_MODE
 from restante.stores.sqlite.failures import FlushFailed, RecordInDoubt
 from restante.stores.sqlite.files import flush, flush_names
 from restante.stores.sqlite.flush_pace import FlushPace
-from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life, encode, encode_file_head, first_link
+from restante.stores.sqlite.record import (
+    CHECKSUM_BYTES,
+    CommitDeeds,
+    FileHead,
+    Life,
+    encode,
+    encode_file_head,
+    first_link,
+)
 
 STEP_BYTES = 256 * KIB
 """Files grow in steps of this size, by zeros that are flushed ahead of the records."""
@@ -74,7 +82,7 @@ class Log:
         """Whether there is a current file, or a life for another one."""
         return self._file is not None or bool(self._unused)
 
-    def append(self, deeds: Deeds) -> int:
+    def append(self, deeds: CommitDeeds) -> int:
         """Append a commit durably; return the record's length. If there is no room, nothing is changed."""
         file = self._file or self._begin()
         life = file.life

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from restante.stores.sqlite.log import LogFile
-from restante.stores.sqlite.record import BlobRow, Deeds
+from restante.stores.sqlite.record import BlobRow, CommitDeeds
 from restante.stores.sqlite.writer import Transaction
 
 ROW_BYTES = 256
@@ -45,7 +45,7 @@ class Generation:
         self.last = 0
         self.weight_bytes = 0
 
-    def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
+    def apply(self, deeds: CommitDeeds, *, sequence: int, record_bytes: int) -> list[int]:
         """Apply a commit; return the files whose blobs came and went inside this generation, once for each blob."""
         tables = self._tables
         for (partition, space, key), value in deeds.entries:
@@ -126,7 +126,7 @@ class Overlay:
         """The estimated bytes of the current generation."""
         return self._current.weight_bytes
 
-    def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:
+    def apply(self, deeds: CommitDeeds, *, sequence: int, record_bytes: int) -> list[int]:
         with self.lock:
             return self._current.apply(deeds, sequence=sequence, record_bytes=record_bytes)
 

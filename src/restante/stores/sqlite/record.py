@@ -31,7 +31,7 @@ BlobRow = tuple[int, int | None, int, int, bytes | None]
 """Row id, file and start in it (or None and 0), length, and the bytes themselves if they are in no file."""
 
 
-class Deeds(NamedTuple):
+class CommitDeeds(NamedTuple):
     """The changes of a commit. Blobs are written before others are dropped."""
 
     entries: Sequence[EntryRow] = ()
@@ -88,15 +88,15 @@ def first_link(file_head: bytes, life: Life) -> bytes:
     return xxh3_64_digest(file_head, life.seed)
 
 
-def encode(deeds: Deeds, *, sequence: int, before: bytes, life: Life) -> bytes:
+def encode(deeds: CommitDeeds, *, sequence: int, before: bytes, life: Life) -> bytes:
     """Encode a record. It ends with its checksum, which the next one names as `before`."""
     payload = _encoder.encode(deeds)
     content = _HEAD.pack(life.mark, sequence, len(payload), before) + payload
     return content + xxh3_64_digest(content, life.seed)
 
 
-def decode(record: Record) -> Deeds:
-    return Deeds(*_decoder.decode(record.payload))
+def decode(record: Record) -> CommitDeeds:
+    return CommitDeeds(*_decoder.decode(record.payload))
 
 
 def chain(content: bytes, life: Life) -> tuple[list[Record], int]:
