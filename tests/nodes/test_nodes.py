@@ -239,7 +239,7 @@ def test_rates_count_what_a_door_was_asked_and_not_what_it_asked_of_shards(start
         assert wire.publish({"recipient": name, "data": name}).status == 201
         assert wire.get(f"/v1/recipients/{name}/peek").status == 200
     assert wire.publish(*({"recipient": name, "data": 2} for name in NAMES)).status == 201
-    ada.in_loop(ada.node.counter.rates.take)
+    ada.in_loop(ada.node.desk.rates.take)
     found = wire.get("/v1/rates").json()
     assert (sum(found["requests"]), sum(found["accepted"]), sum(found["failures"])) == (
         2 * len(NAMES) + 1,
