@@ -46,7 +46,7 @@ def publish_all(hub: Hub, mail: Parcels) -> None:
 
 
 def stage_all(hub: Hub, mail: Parcels, *, batch: bool = False) -> Callable[[], None]:
-    """By four threads, each a writer with its share. Gives what commits it."""
+    """Stage the parcels by four threads, each a writer with its share; gives a function that commits them."""
     consignment = hub.consignment(str(uuid4()), batch=batch)
     writers = count()
 

@@ -41,7 +41,7 @@ LISTING_SECONDS = 5.5
 SETTLING_SECONDS = 15.0
 """A hub that was just filled has still something to do."""
 HEAVY_MESSAGES = 200_000
-"""In one mailbox, beside those of all."""
+"""The messages of one mailbox, beside those of all."""
 PAGES = (
     "",
     "/health",

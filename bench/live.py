@@ -81,7 +81,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class LiveWay:
-    """How connections are made (in a process of its own), and how is published to them (in another)."""
+    """A way to reach connected clients: connections are made in one process, and messages are published to them in another."""
 
     name: str
     receiver: Callable[[], Any]
@@ -105,7 +105,7 @@ class Show:
     audience: Audience
     table: pa.Table
     dealt: Numbers = field(repr=False)
-    """By number, the connection that is to get it, or all of them."""
+    """For each message, by number, the connection that is to get it, or all of them."""
 
     def expected(self) -> tuple[Numbers, Numbers]:
         """The connections and numbers that have to come, as `Received` has them."""
@@ -128,7 +128,7 @@ class Show:
 
 
 def latencies(published: Published, received: Received) -> Moments:
-    """From the call that published it until its client had it, receipt by receipt."""
+    """The time of each receipt from the call that published the message until its client had it."""
     found: Moments = received.moments - published.moments[received.numbers]
     assert found.min() > 0, "something was received before it was published: it is not what was published"
     return found

@@ -21,7 +21,7 @@ HOWS = {"by the clients": {"but": BARE}, "over bare sockets": {"only": BARE}}
 PERCENTILES = {"p50": 0.5, "p99": 0.99}
 
 Figures = Mapping[str, Mapping[str, Figure]]
-"""By server and way."""
+"""The figures by server and way."""
 
 
 def compared(what: str, figures: Figures, line: Callable[..., Line], **goal: float) -> list[Line]:

@@ -29,7 +29,7 @@ class Inbox:
         self.expect(expected, done)
 
     def expect(self, expected: int, done: asyncio.Semaphore) -> None:
-        """From now on so many."""
+        """Begin again with nothing received, and count up to so many."""
         self.left = expected
         self.numbers: list[int] = []
         self.moments: list[float] = []

@@ -30,12 +30,12 @@ class Sample:
 
     @property
     def seconds(self) -> float:
-        """From the first publish until the last client has its last message."""
+        """The time from the first publish until the last client has its last message."""
         return float(self.received.moments.max() - self.published.moments[0])
 
 
 Found = Mapping[str, Mapping[str, Sequence[Sample]]]
-"""By server and way."""
+"""The samples by server and way."""
 
 
 class Stage:

@@ -171,7 +171,7 @@ def _stored(cost: StoreCosts, found: Mapping[str, float], shard: float, database
 
 
 def costs_of(shards: Mapping[str, Any], other: Mapping[str, Any]) -> Costs:
-    """From the result files; in the layout with the most shards, where a commit has the fewest messages."""
+    """The costs from the result files: in the layout with the most shards, where a commit has the fewest messages."""
     small, bulk = f"{SMALL}, processor time", f"{BULK}, processor time"
     processes = _figures(shards, "wire_shards")
     connected, stored = _figures(other, "wire_door_live"), _figures(other, "wire_store_cost")

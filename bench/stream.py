@@ -41,7 +41,7 @@ class Stream:
         raise NotImplementedError
 
     def ways(self) -> Mapping[str, Read]:
-        """By name, which begins with that of the server."""
+        """The ways to read, by name, which begins with that of the server."""
         raise NotImplementedError
 
     def close(self) -> None:

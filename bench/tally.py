@@ -182,7 +182,7 @@ class Crew:
             worker.answer()
 
     def run(self) -> float:
-        """From the first call of any worker until the last is answered, which knows that the batch is complete."""
+        """The time from the first call of any worker until the last is answered, which knows that the batch is complete."""
         for worker in self._workers:
             worker.tell(None)
         reports: list[Report] = [worker.answer() for worker in self._workers]
@@ -194,7 +194,7 @@ class Crew:
 
 
 def deal(items: int, *, size: int, seed: int = SEED) -> list[Calls]:
-    """By worker, calls of so many items, in random order; a tenth of the items goes to two workers."""
+    """The calls of each worker, of so many items, in random order; a tenth of the items goes to two workers."""
     random = np.random.default_rng(seed)
     order = random.permutation(items)
     owners = np.arange(items) % WORKERS

@@ -17,7 +17,7 @@ from bench.server import Server, Way, raise_file_limit, servers
 
 OURS = Restante.name
 BARE = "bare"
-"""In the name of a way that has next to no client: requests made before, straight to a socket."""
+"""A word in the name of a way that has next to no client: requests made before, straight to a socket."""
 Compare = Callable[[Figure, Figure, str], Line]
 """Makes a line of our figure, a peer's and the peer's name."""
 

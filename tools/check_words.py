@@ -6,8 +6,9 @@ log lines), and the docstrings of the client, which `help()` shows. Words of the
 stand in the reference, where a page can explain them; in the README, in guides, help, metrics and the tour they are out.
 
 And every docstring and comment of the package, of bench, examples and tools names its thing in the first clause: "The answer
-of a peek", not "What a peek answered". No later sentence begins with a question word in place of a noun, and none leaves open
-who does something: it names the caller, the shard, the thread.
+of a peek", not "What a peek answered" or "From the hub: …"; that of a class does not begin with How, Where or Why. No later
+sentence begins with a question word in place of a noun, and none leaves open who does something: it names the caller, the
+shard, the thread.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ NAMELESS = re.compile(
     r"|(All|One|Some) (of (it|them|these|those|many|several|a few)|that|up to|at once)\b"
 )
 """How a docstring or a comment begins whose first clause does not say what it is about."""
+NAMELESS_DOCSTRING = re.compile(rf"{NAMELESS.pattern}|(To|From|By|In|On|Through|Such|Says)\b")
+"""How a docstring begins so, too: it says where, or for whom, before it says what."""
+NAMELESS_CLASS = re.compile(rf"{NAMELESS_DOCSTRING.pattern}|(How|Where|Why)\b")
+"""How the docstring of a class begins so, too: a class is a thing, not a question."""
 FACELESS = re.compile(
     r"(?<=[.;] )(Who|Whom|Whose|What)\b(?! must stay true)[^.;?]*[.;]"
     r"|\b(somebody|whoever|whomever|who asks|whence|thereby)\b",
@@ -110,17 +115,19 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT).as_posix()}, {node.name}", ast.get_docstring(node) or ""
 
 
-def remarks(source: str) -> Iterator[tuple[int, str]]:
-    """The docstrings of a module, its classes, functions and values, and its comments: line, text."""
+def remarks(source: str) -> Iterator[tuple[int, str, re.Pattern[str]]]:
+    """The docstrings of a module, its classes, functions and values, and its comments: line, text, and how it may not begin."""
     for node in ast.walk(ast.parse(source)):
         body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
+        for place, statement in enumerate(body if isinstance(body, list) else ()):
             match statement:
                 case ast.Expr(value=ast.Constant(value=str(text))):
-                    yield statement.lineno, " ".join(text.split())
+                    is_of_class = isinstance(node, ast.ClassDef) and not place
+                    beginnings = NAMELESS_CLASS if is_of_class else NAMELESS_DOCSTRING
+                    yield statement.lineno, " ".join(text.split()), beginnings
                 case _:
                     pass
-    yield from comments(source)
+    yield from ((line, text, NAMELESS) for line, text in comments(source))
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
@@ -139,8 +146,8 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 def nameless(source: str) -> Iterator[tuple[int, str]]:
     """The docstrings and comments of a module that do not say who, or what, they are about: line, words."""
-    for line, text in remarks(source):
-        if NAMELESS.match(text):
+    for line, text, beginnings in remarks(source):
+        if beginnings.match(text):
             yield line, text[:50]
         yield from ((line, match[0][:50]) for match in FACELESS.finditer(text))
 

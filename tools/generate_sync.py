@@ -47,7 +47,7 @@ GENERATED: Mapping[str, str] = {
     "surface/recipient_async.py": "surface/recipient_sync.py",
     "transport/http_async.py": "transport/http_sync.py",
 }
-"""From the source to what is made of it, in `restante.client`."""
+"""The modules that are generated, by the source of each, in `restante.client`."""
 
 BY_HAND: Mapping[str, str] = {
     "batches/joint_async.py": "the event loop gathers the calls of one turn; one of the threads sends for all that wait",
@@ -91,7 +91,7 @@ WORDS: Sequence[tuple[str, str]] = (
     (r"\ba cancellation\b", "Ctrl-C"),
     (r"\btask(s?)\b", r"thread\1"),
 )
-"""In docstrings and comments, one after the other."""
+"""The changes to docstrings and comments, made one after the other."""
 
 HEAD = "# Generated from `{source}` by `make generate` (tools/generate_sync.py): change that module, not this one.\n"
 
@@ -116,7 +116,7 @@ class Edit(NamedTuple):
 
 
 class _Places:
-    """Where lines and columns are in a text. The parser counts columns in bytes, the tokenizer in characters."""
+    """The places of lines and columns in a text. The parser counts columns in bytes, the tokenizer in characters."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines(keepends=True)

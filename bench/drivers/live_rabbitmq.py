@@ -55,7 +55,7 @@ class Library(Receiver):
 
 
 class LiveRabbitmqClient(RabbitmqClient):
-    """In transactions, as for other bulk work, by the exchange that the queues of the clients are bound to."""
+    """Publishes in transactions, as for other bulk work, by the exchange that the queues of the clients are bound to."""
 
     def prepare(self, table: pa.Table) -> list[Letter]:
         return _letters(table)

@@ -65,7 +65,7 @@ class Sender:
         self._body = driver("celery").chord(header, app=self._app)(self._app.signature("bench.count")).id
 
     def run(self) -> float:
-        """From when the workers may begin until the result of the body is known."""
+        """The time from when the workers may begin until the result of the body is known."""
         start = time.perf_counter()
         self._consume("add_consumer")
         counted = self._app.AsyncResult(self._body).get(timeout=RESULT_SECONDS_MAX)

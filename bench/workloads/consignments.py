@@ -24,7 +24,7 @@ from restante.client.surface.surface import Hub
 
 AT_LEAST = 0.8
 HELD_UP_FROM = 1_000_000
-"""From this size on the goal for publishes meanwhile is a bound for each message; a small commit costs a publish anyway."""
+"""The size from which the goal for publishes meanwhile is a bound for each message; a small commit costs a publish anyway."""
 HELD_UP_SECONDS = 1e-7
 A_MESSAGE = Goal("< 1 µs", at_most=1e-6, of_value=True)
 STAGED, PLAIN = "staged and committed", "published"

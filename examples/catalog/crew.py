@@ -97,7 +97,7 @@ class Crew:
 
 
 def _end(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """In order; whatever does not end is killed."""
+    """End the processes in order; a process that does not end is killed."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

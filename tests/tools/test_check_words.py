@@ -32,6 +32,22 @@ def test_docstrings_that_do_not_name_their_thing_are_found() -> None:
     assert list(nameless(source)) == [(3, "What it takes."), (5, "When it ends.")]
 
 
+@pytest.mark.parametrize(
+    "text", ["By shard.", "From home: judge these runs.", "Through the backplane.", "Such as `a, b`."]
+)
+def test_docstrings_that_say_where_before_they_say_what_are_found(text: str) -> None:
+    assert list(nameless(f'"""{text}"""\n')) == [(1, text)]
+    assert list(nameless(f"# {text}\n")) == []
+
+
+def test_docstrings_of_classes_that_begin_like_questions_are_found() -> None:
+    source = (
+        'class Lock:\n    """How a lock is held."""\n    at: int\n    """Where a lock lies."""\n'
+        '    def why(self):\n        """Why a lock is held."""\n'
+    )
+    assert list(nameless(source)) == [(2, "How a lock is held.")]
+
+
 def test_comments_that_do_not_name_their_thing_are_found() -> None:
     source = (
         "# The size, and\n# what it takes.\nSIZE = 1  # It is small.\n# Its end,\n# in seconds.\nLATE = '# Who asks?'\n"

@@ -60,7 +60,7 @@ def _check_size(admin: Any, topic: str, bytes_max: int) -> None:  # noqa: ANN401
 
 
 def topic_ends(common: Mapping[str, Any], topic: str, partitions: Sequence[int]) -> dict[int, LogEnds]:
-    """From where to where topic partitions reach."""
+    """The first and the next offset of each topic partition."""
     library, spec, admin = kafka_library(), _admin_library().OffsetSpec, _admin(common)
     places = [library.TopicPartition(topic, number) for number in partitions]
     try:

@@ -31,7 +31,7 @@ class BridgeCounts:
     poisoned: int = 0
     tombstones: int = 0
     lags: dict[str, int] = field(default_factory=dict)
-    """By source, what is not over the bridge yet."""
+    """The lag of each source: the records that are not over the bridge yet."""
     began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -23,7 +23,7 @@ from restante.errors import InvalidRequest, InvalidSettings
 
 
 class KafkaSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the brokers are, and further settings of the client."""
+    """The addresses of the brokers, and further settings of the client."""
 
     brokers: str | None = None
     """None: as the command says."""

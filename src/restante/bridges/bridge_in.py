@@ -97,9 +97,9 @@ class BridgeIn:
         self._topic = options.rules[0].topic if len(options.rules) == 1 else None
         """If there is one alone."""
         self._gathered: dict[TopicPlace, GatheredRecords] = {}
-        """By topic partition what is to be stored next."""
+        """The records of each topic partition that are to be stored next."""
         self._under_way: dict[TopicPlace, deque[Future[int]]] = {}
-        """By topic partition the batches that are under way, in order."""
+        """The batches of each topic partition that are under way, in order."""
         self._pouring = False
         """Whether there is more than is asked for at a time."""
         self._ended: set[TopicPlace] = set()

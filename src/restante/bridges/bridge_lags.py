@@ -20,7 +20,7 @@ _WAIT_SECONDS = 15.0
 
 
 class TopicLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a topic partition is stored."""
+    """The progress of the hub and of the bridge in a topic partition."""
 
     source: str
     position: int | None

@@ -20,8 +20,8 @@ _NEW_OBJECTS_MAX = 50_000
 """The collector of cyclic garbage looks when there are so many new objects: records are objects, and make no cycles."""
 _LOOKS_AT_NEW = 20
 _OPTIONS = {M_TRIM_THRESHOLD: 256 * MIB, M_MMAP_THRESHOLD: 32 * MIB, M_ARENA_MAX: ARENAS}
-"""By default the GNU C library gives large pieces back at once, and the system clears each page again: a fifth of what a
-bridge in took."""
+"""The options of memory, for the GNU C library by default gives large pieces back at once, and the system clears each page
+again: a fifth of what a bridge in took."""
 
 
 def spare_process() -> None:

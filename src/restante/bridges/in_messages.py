@@ -42,7 +42,7 @@ class MappedRecords:
     rows: Sequence[int]
     """The record of each message that is sent."""
     misfits: dict[int, str] = field(default_factory=dict)
-    """By record, why it does not fit."""
+    """The reason why a record does not fit, by record."""
     tombstones: int = 0
 
 

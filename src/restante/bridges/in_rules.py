@@ -32,7 +32,7 @@ class RawRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordMisfit(ValueError):
-    """Why a record cannot become a message."""
+    """The reason why a record cannot become a message."""
 
 
 class DataForm(Enum):

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class OutForm(Enum):
-    """How records are written."""
+    """The form in which records are written."""
 
     JSON = "json"
     CLOUDEVENTS = "cloudevents"

@@ -28,7 +28,7 @@ _GONE = tuple(kind.value for kind in (ChangeKind.COLLECTED, ChangeKind.EXPIRED, 
 _LOOK_SECONDS = 1.0
 _READ_AT_ONCE = 10_000
 ErasedUpTo = dict[str, int]
-"""By recipient the number up to which nothing of it is left."""
+"""For each erased recipient the number up to which nothing of it is left."""
 
 
 def compacted(encode: Encode) -> Encode:

@@ -34,7 +34,7 @@ class RepeatRefusedRecord(Call[Receipt], frozen=True):
 
 
 class AwaitRecords(ShardCall[tuple[RecordOutcome, ...]], frozen=True):
-    """From a door to an owner: what became of these records of its log, waited for so long. In the order asked for."""
+    """Ask an owner, from a door, what became of these records of its log; it waits for so long, and answers in the order asked for."""
 
     records: tuple[tuple[int, int, int], ...]
     """Partition, position, and how many messages."""
@@ -42,7 +42,7 @@ class AwaitRecords(ShardCall[tuple[RecordOutcome, ...]], frozen=True):
 
 
 class ReadFitness(ShardCall[str | None], frozen=True):
-    """From a door to an owner: why the log does not fit the hub, if it is known not to."""
+    """Ask an owner, from a door, why the log does not fit the hub, if it is known not to."""
 
 
 class DeleteRefusedRecord(Call[None], frozen=True):

@@ -75,7 +75,7 @@ class AcknowledgeEach(Call[tuple[Acknowledged, ...]], frozen=True):
 
 
 class ReadBatch(Call[BatchStatus], frozen=True):
-    """How a batch stands."""
+    """Read the state and the counts of a batch."""
 
     batch_id: str
 
@@ -98,7 +98,7 @@ class ListPendingItems(Call[PendingPage], frozen=True):
 
 
 class ReadProgress(Call[ProgressPage], frozen=True):
-    """How far each recipient has come with the messages of a batch."""
+    """Read how far each recipient has come with the messages of a batch."""
 
     home = Home.ALL
 

@@ -61,7 +61,7 @@ class DiscardConsignment(Call[None], frozen=True):
 
 
 class ReadConsignment(Call[ConsignmentDetails], frozen=True):
-    """How a consignment stands."""
+    """Read the status of a consignment, and its attempts."""
 
     consignment_id: str
 

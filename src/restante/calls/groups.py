@@ -39,7 +39,7 @@ class DefineGroup(Call[GroupStatus], frozen=True):
 
 
 class ReadGroup(Call[GroupStatus], frozen=True):
-    """How a group stands."""
+    """Read the status of a group: its partitions, its members, and how far it has come."""
 
     home = Home.ALL
 

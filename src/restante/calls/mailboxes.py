@@ -47,7 +47,7 @@ class Dequeue(Call[Dequeued], frozen=True):
 
 
 class Explain(Call[Explanation], frozen=True):
-    """Why a peek answers what it answers."""
+    """Explain why a peek answers what it answers."""
 
     recipient: str
     origins: tuple[str, ...] = field(default=(), name="origin")
@@ -86,7 +86,7 @@ class ListRecipients(Call[RecipientPage], frozen=True):
 
 
 class ListPartitions(Call[tuple[PartitionStatus, ...]], frozen=True):
-    """How far each partition has come."""
+    """List the partitions, and how far each has come."""
 
 
 class PartitionOf(Call[int], frozen=True):

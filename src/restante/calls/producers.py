@@ -39,7 +39,7 @@ class ListProducers(Call[ProducerPage], frozen=True):
 
 
 class ReadSource(Call[SourceStatus], frozen=True):
-    """How far a source is stored."""
+    """Read how far a source is stored."""
 
     source: str
 

@@ -32,14 +32,14 @@ class EnlistedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EnlistBatch(ShardCall[EnlistedBatch], frozen=True):
-    """To home: these partitions will have messages of the batch. Refused if the batch is closed."""
+    """Tell the home shard that these partitions will have messages of the batch. Refused if the batch is closed."""
 
     batch: bytes
     partitions: tuple[int, ...]
 
 
 class CloseBatchParts(ShardCall[tuple[tuple[int, Counts], ...]], frozen=True):
-    """From home: these partitions take no more messages of the batch. Answered when that is durable.
+    """Have these partitions take no more messages of the batch, as its home shard asks. Answered when that is durable.
 
     The answer has the final counts of those partitions in which nothing of the batch is pending.
     """
@@ -50,21 +50,21 @@ class CloseBatchParts(ShardCall[tuple[tuple[int, Counts], ...]], frozen=True):
 
 
 class ReportBatchParts(ShardCall[None], frozen=True):
-    """To home: nothing of the batch is pending in these partitions any more, with their final counts."""
+    """Tell the home shard that nothing of the batch is pending in these partitions any more, with their final counts."""
 
     batch: bytes
     parts: tuple[tuple[int, Counts], ...]
 
 
 class CountBatchParts(ShardCall[tuple[Counts, ...]], frozen=True):
-    """From home: what these partitions count of the batch now."""
+    """Ask, from the home shard, what these partitions count of the batch now."""
 
     batch: bytes
     partitions: tuple[int, ...]
 
 
 class DeliverNotice(ShardCall[None], frozen=True):
-    """From home: tell a mailbox that a batch is complete. The message has always the same id, so it is there once."""
+    """Tell a mailbox, from the batch's home shard, that the batch is complete. The message has always the same id, so it is there once."""
 
     recipient: str
     batch: bytes
@@ -80,7 +80,7 @@ class StagedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StagePart(ShardCall[StagedPart], frozen=True):
-    """To each shard that gets something of a parcel: its messages, and a digest of the whole parcel."""
+    """Stage the messages of a parcel that a shard gets; `digest` is that of the whole parcel."""
 
     home = Home.ALL
 
@@ -93,13 +93,13 @@ class StagePart(ShardCall[StagedPart], frozen=True):
 
 
 class JudgeMessages(ShardCall[tuple[Fault, ...]], frozen=True):
-    """From a door that refuses them: which of these messages are in conflict here, or were erased. Nothing is stored."""
+    """Ask, from a door that refuses the messages, which of them are in conflict here, or were erased. Nothing is stored."""
 
     sent: Few | Many | EncodedPublish
 
 
 class NoteParcel(ShardCall[Staged], frozen=True):
-    """To home, when all parts are staged: from now on the parcel is."""
+    """Tell the home shard that all parts are staged: the parcel counts as staged from now on."""
 
     consignment_id: str
     writer: str
@@ -131,7 +131,7 @@ class Vote(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PrepareConsignment(ShardCall[Vote], frozen=True):
-    """From home: judge these runs, make them ready, hold their messages, and vote."""
+    """Judge these runs, make them ready, hold their messages, and vote, as the home shard asks."""
 
     consignment: bytes
     round: int
@@ -140,7 +140,7 @@ class PrepareConsignment(ShardCall[Vote], frozen=True):
 
 
 class ApplyConsignment(ShardCall[tuple[tuple[int, int, int], ...]], frozen=True):
-    """From home: it is decided. Make the round's messages visible, once; gives partition, first and last number."""
+    """Make the messages of the round visible, once: the home shard has decided. Gives partition, first and last number."""
 
     consignment: bytes
     round: int
@@ -149,7 +149,7 @@ class ApplyConsignment(ShardCall[tuple[tuple[int, int, int], ...]], frozen=True)
 
 
 class EndRound(ShardCall[None], frozen=True):
-    """From home: this round and those before it come to nothing. Let go of what they hold."""
+    """Let go of everything that this round and those before it hold: the home shard says that they come to nothing."""
 
     consignment: bytes
     round: int
@@ -162,7 +162,7 @@ class RoundState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AskRound(ShardCall[RoundState], frozen=True):
-    """To home, from a shard that is prepared: what became of the round?"""
+    """Ask the home shard, from a shard that is prepared, what became of the round."""
 
     consignment: bytes
     round: int
@@ -170,7 +170,7 @@ class AskRound(ShardCall[RoundState], frozen=True):
 
 
 class ShowMessage(ShardCall[bytes], frozen=True):
-    """To the shard of a recipient: one of its messages as JSON, for a sender in another shard."""
+    """Ask the shard of a recipient for one of its messages as JSON, for a sender in another shard."""
 
     recipient: str
     message_id: str
@@ -186,20 +186,20 @@ class CutStep(Enum):
 
 
 class CutShard(ShardCall[float | None], frozen=True):
-    """From a door that makes a backup. The answer to `RELEASE` is for how many seconds commits were held; None: of no use."""
+    """Take a step of a backup that a door makes. The answer to `RELEASE` is for how many seconds commits were held; None: of no use."""
 
     cut: str
     step: CutStep
 
 
 class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
-    """To home, from a shard that has staged parts: what is the state of the consignment? None: it is unknown."""
+    """Ask the home shard, from a shard that has staged parts, for the state of the consignment. None: it is unknown."""
 
     consignment: bytes
 
 
 class LearnGroups(ShardCall[None], frozen=True):
-    """From the home of groups: the rows of these groups, and which groups were deleted. Answered when that is durable."""
+    """Learn from the home of groups the rows of these groups, and which groups were deleted. Answered when that is durable."""
 
     partitions: tuple[int, ...]
     """The partitions of the shard that is asked."""
@@ -211,7 +211,7 @@ class LearnGroups(ShardCall[None], frozen=True):
 
 
 class MovePartitions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
-    """From the home of groups: give these partitions to members, each under a new generation, or to nobody.
+    """Give these partitions to members, each under a new generation, or to nobody, as the home of groups asks.
 
     The answer has the rows after that. A row whose generation is not the one named by its move is left unchanged.
     """
@@ -222,14 +222,14 @@ class MovePartitions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
 
 
 class ReadPositions(ShardCall[tuple[PlacedPosition, ...]], frozen=True):
-    """From the home of groups: who has these partitions. The answer leaves out groups that the shard does not know."""
+    """Ask, from the home of groups, who has these partitions. The answer leaves out groups that the shard does not know."""
 
     partitions: tuple[int, ...]
     names: tuple[str, ...]
 
 
 class NoteWork(ShardCall[None], frozen=True):
-    """From a door: a member has said with a heartbeat what it works on in the partitions of a shard."""
+    """Note what a member works on in the partitions of a shard, as it has told a door with a heartbeat."""
 
     member_id: str
     running: tuple[Running, ...]
@@ -237,7 +237,7 @@ class NoteWork(ShardCall[None], frozen=True):
 
 
 class NotePosition(ShardCall[None], frozen=True):
-    """To the home of groups: a holder has written a checkpoint that may be its release, or an operator has reset a position."""
+    """Tell the home of groups that a holder has written a checkpoint, maybe its release, or that an operator has reset a position."""
 
     placed: PlacedPosition
     release: bool | None

@@ -26,7 +26,7 @@ class JoinedShards:
         self._ranges = ranges
         self.stores = stores
         self._kept = kept
-        """Things that end with it: the lock of the folder, the stores."""
+        """Resources that end with these shards: the lock of the folder, the stores."""
 
     def _of(self, partition: int) -> StoreReader:
         return self.stores[shard_of(self._ranges, partition)]

@@ -41,7 +41,7 @@ class ShardProcesses:
     def __init__(self, lines: ShardLines, folders: Sequence[Path] = ()) -> None:
         self._lines = lines
         self._folders = folders
-        """By shard; there it says why one could not be started."""
+        """The folders of the shards; a file in one says why that shard could not be started."""
 
     async def read(self, caller: Grant) -> NodeMap:
         said = await asyncio.gather(*(self._said(shard, caller) for shard in range(len(self._lines.lines))))

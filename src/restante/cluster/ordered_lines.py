@@ -62,7 +62,7 @@ class _ShardOrder:
         self._shard = shard
         self._line = lines.lines[shard]
         self._unanswered: dict[_Asked, None] = {}
-        """In their order."""
+        """The calls without an answer, in their order."""
         self._under_way = 0
         self._idle = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None

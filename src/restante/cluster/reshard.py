@@ -34,7 +34,7 @@ Progress = Callable[[int, int], object]
 
 
 class Resharded(NamedTuple):
-    """How many shards there were, and are, and what was copied for it."""
+    """The outcome of a change of shards: how many there were and are, and what was copied for it."""
 
     before: int
     after: int

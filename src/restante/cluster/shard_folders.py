@@ -20,7 +20,7 @@ from restante.stores.sqlite.data_folder import FILE_MODE, JOINED, SEVERAL, make_
 from restante.stores.sqlite.files import flush_names
 
 _FAILURE = "not_started.txt"
-"""In the folder of a shard: why it could not be started."""
+"""A file in the folder of a shard that says why the shard could not be started."""
 
 
 class ShardTable(msgspec.Struct, frozen=True, kw_only=True):

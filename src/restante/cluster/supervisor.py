@@ -102,7 +102,7 @@ class ChildProcess:
             )
 
     def keep(self) -> None:
-        """From now on it is started again whenever it dies."""
+        """Start the process again whenever it dies, from now on."""
         self._keeping = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:

@@ -21,7 +21,7 @@ from restante.outside.page_clerk import PageClerk
 from restante.ports.clerk import BulkTerms, PageQuestion, ReadPage, SegmentPart
 
 _WORTH_CALLS = 32
-"""From so many calls on the process that files is worth its start."""
+"""The number of calls from which the process that files is worth its start."""
 _WORTH_PAGES = 4
 _WORTH_BODIES = 4
 MODULE = "restante.outside.clerk_process"

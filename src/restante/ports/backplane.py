@@ -77,7 +77,7 @@ class Backplane(Protocol):
         ...
 
     def ends(self, partitions: Sequence[int]) -> dict[int, LogEnds]:
-        """From where to where the logs reach; `Unavailable` if nobody says."""
+        """The ends of the logs; `Unavailable` if nobody says."""
         ...
 
     def failure(self) -> str | None:

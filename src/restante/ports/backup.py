@@ -39,7 +39,7 @@ class StoreCut(Protocol):
     """A snapshot of a moment that several stores agree upon. It is prepared; commits go on."""
 
     def hold(self) -> bool:
-        """From when it returns nothing is committed, until it is released or lapses. False: it has lapsed already."""
+        """Hold all commits: none is made after this returns, until they are released or the cut lapses. False: it has lapsed already."""
         ...
 
     def release(self) -> float | None:

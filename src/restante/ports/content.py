@@ -38,7 +38,7 @@ NoticeFunction = Callable[[DequeuedNotice], None]
 
 
 class OriginPort(msgspec.Struct, frozen=True, kw_only=True):
-    """How one origin is reached. Without `content`, its messages must carry their data inline."""
+    """The functions by which one origin is reached. Without `content`, its messages must carry their data inline."""
 
     content: ContentFunction | None = None
     dequeued: NoticeFunction | None = None

@@ -52,7 +52,7 @@ class WholeStore(Store, Protocol):
     def shard_count(self) -> int: ...
 
     def cut(self, firsts: Sequence[int], changes: Changes | None = None) -> None:
-        """From now on there are shards that begin with these partitions; rows are changed in the same commit. Close it then."""
+        """Cut the store into shards that begin with these partitions; rows are changed in the same commit. Close it then."""
         ...
 
 

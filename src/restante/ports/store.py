@@ -32,7 +32,7 @@ class StoreSize(NamedTuple):
 
 
 class BlobPlace(NamedTuple):
-    """Where a blob lies: in which file, from which byte on, and how long it is."""
+    """The place of a blob: its file, its first byte there, and its length."""
 
     path: str
     start: int

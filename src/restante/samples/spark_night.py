@@ -60,7 +60,7 @@ class Shows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparkNightPlan:
-    """How large the night is, and what it is called."""
+    """The plan of a night: its size and its name."""
 
     readings: int
     actors: int

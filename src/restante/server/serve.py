@@ -52,7 +52,7 @@ _FIRST_ROUND_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServedPlace:
-    """Where the hub of one shard is served, which is not where its clients are."""
+    """The place where the hub of one shard is served, which is not where its clients are."""
 
     bound: socket.socket | None
     """None: connections are handed to it."""

@@ -12,7 +12,7 @@ Undeclared = Literal["fail", "refuse", "poison"]
 
 
 class GroupSettings(Section, frozen=True, kw_only=True):
-    """How readers share the feed in groups."""
+    """The settings of groups: how readers share the feed."""
 
     heartbeat_seconds: float = 3.0
     """How often a member says that it is there; a member that misses three loses its partitions."""
@@ -32,7 +32,7 @@ class GroupSettings(Section, frozen=True, kw_only=True):
 
 
 class ActionSettings(Section, frozen=True, kw_only=True):
-    """How actions are accepted, and how long their outcomes are kept."""
+    """The settings of actions: how they are accepted, and how long they wait."""
 
     undeclared: Undeclared = "fail"
     """The choice for an action whose name no group has declared: it fails when a group comes to it, is refused at once, or becomes poison."""

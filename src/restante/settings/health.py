@@ -11,7 +11,7 @@ _BOUND = Rule("a table with yellow and red, such as {yellow = 10, red = 50}")
 
 
 class BoundSettings(Section, frozen=True, kw_only=True):
-    """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
+    """The bounds from which a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
 
     yellow: float
     red: float

@@ -24,7 +24,7 @@ _WEB_ORIGINS = Rule(
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
-    """How a hub is served, and what protects it. A hub in process does not look at it."""
+    """The settings of a served hub, and of what protects it. A hub in process does not look at them."""
 
     host: str = "127.0.0.1"
     port: int = 8470
@@ -73,7 +73,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
 
 
 class LiveSettings(Section, frozen=True, kw_only=True):
-    """How messages are pushed to those who are connected."""
+    """The settings of live mail: how messages are pushed to clients that are connected."""
 
     queue_messages: int = limits.LIVE_QUEUE_MESSAGES_DEFAULT
     """How many messages may wait for one connection; newer ones are dropped, and read from history."""

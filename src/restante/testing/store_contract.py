@@ -439,7 +439,7 @@ def _pattern(size: int) -> bytes:
 
 
 def _numbered_commit(number: int, size: int) -> Changes:
-    """Says its number in two entries and in the blobs of eight partitions, and drops the blobs of the third before."""
+    """A commit that has its number in two entries and in the blobs of eight partitions, and drops the blobs of the third before."""
     value = number.to_bytes(4, "big")
     changes = _entries((0, Space.RUN, b"first", value), (0, Space.RUN, b"second", value))
     changes.blobs.extend((BlobKey(partition, number), [value * (size // 4)]) for partition in range(8))

@@ -46,7 +46,7 @@ class ActionsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why an action was not done."""
+    """The reason why an action was not done."""
 
     code: str
     detail: str = ""

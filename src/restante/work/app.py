@@ -61,7 +61,7 @@ class App:
 
     @property
     def handlers(self) -> Mapping[str, ActionHandler[Any, Any]]:
-        """By the names of their actions."""
+        """The handlers by the names of their actions."""
         return MappingProxyType(self._handlers)
 
     @property

@@ -25,7 +25,7 @@ _log = logging.getLogger("restante.work")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlace:
-    """Where a worker works, and how it is watched."""
+    """The place of a worker: its hub, its name there, and the port where it is watched."""
 
     hub: str
     token: str | None = None

@@ -128,14 +128,14 @@ def ack(
 
 
 class _Source(NamedTuple):
-    """Where items come from: a file, or else the command itself."""
+    """The source of items: a file, or else the command itself."""
 
     path: Path | None
     given: list[str | ItemRange]
 
 
 class _Place(NamedTuple):
-    """Where a piece begins; only in files there are lines."""
+    """The place where a piece begins; only in files there are lines."""
 
     file: str | None
     line: int

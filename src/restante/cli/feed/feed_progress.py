@@ -60,7 +60,7 @@ _POSITIONS_SHOWN_MAX = 32
 
 @dataclass(slots=True)
 class Summary:
-    """How far reading along has come."""
+    """The progress of a command that reads the feed."""
 
     changes: int = 0
     rows: int = 0

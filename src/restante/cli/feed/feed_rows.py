@@ -27,7 +27,7 @@ _PARTITION = pa.field("partition", pa.int32())
 
 
 class RowLook(NamedTuple):
-    """How rows look: which columns of the feed were asked for, and whether there is a snapshot before."""
+    """The columns of the rows that a command shows, of changes and of a snapshot before them."""
 
     schema: pa.Schema
     columns: tuple[str, ...]

@@ -79,7 +79,7 @@ def run(
 
 
 def tell_beside(text: str) -> None:
-    """On standard error: answers go elsewhere."""
+    """Say the text on standard error: answers go to standard output."""
     say(text, file=sys.stderr, flush=True)
 
 

@@ -40,7 +40,7 @@ def _raised(error: RestanteError) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """How files are read: what is filled in, what is left out, and what becomes of a message that is wrong."""
+    """The way files are read: what is filled in, what is left out, and what becomes of a message that is wrong."""
 
     defaults: Defaults = Defaults()
     forward: bool = False

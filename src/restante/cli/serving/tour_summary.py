@@ -39,7 +39,7 @@ _REPORTED = {
 
 
 class StoredOnDisk(NamedTuple):
-    """How much is on the disk, and where, if it stays there."""
+    """The bytes on the disk, and their folder if it stays there."""
 
     bytes: int
     folder: Path | None

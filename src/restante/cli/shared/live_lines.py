@@ -63,7 +63,7 @@ def readable(message: Message) -> str:
 
 
 class StateTeller:
-    """Says on standard error when the connection is lost, and when it is well again; and a greeting at first."""
+    """The teller of a connection's state: on standard error a greeting at first, then each loss and each return."""
 
     def __init__(self, greeting: str | None = None) -> None:
         self._news = greeting

@@ -76,7 +76,7 @@ Me = Annotated[
 
 
 class Format(Enum):
-    """How a file says its messages."""
+    """The format of a file of messages."""
 
     JSONL = "jsonl"
     CSV = "csv"

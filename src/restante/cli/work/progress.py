@@ -25,7 +25,7 @@ class WorkProgress:
     def __init__(self) -> None:
         self._runner: WorkRunner | None = None
         self._rates: dict[str, tuple[float, int, float]] = {}
-        """By action: when it was looked at, how many were done then, and how many a second."""
+        """The rate of each action: when it was looked at, how many were done then, and how many a second."""
 
     def watch(self, runner: WorkRunner) -> None:
         self._runner = runner

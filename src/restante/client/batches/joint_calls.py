@@ -30,7 +30,7 @@ class JointCall(NamedTuple):
 
 
 class JointBounds(NamedTuple):
-    """How much goes into one request, and how many are under way."""
+    """The bounds of joint requests: how much goes into one, and how many are under way."""
 
     weight: int
     calls: int
@@ -38,7 +38,7 @@ class JointBounds(NamedTuple):
     first_alone: bool = False
     """A task that finds nothing under way does not wait for others that may come in its turn of the event loop."""
     share_from: int = 0
-    """From so many waiting calls on, each of the requests that may still go gets its share of them; 0: the first takes all."""
+    """The number of waiting calls from which each of the requests that may still go gets its share of them; 0: the first takes all."""
 
     def is_large(self, call: JointCall) -> bool:
         """Too large to share a request with another of its kind: it gains nothing by waiting for others."""

@@ -30,7 +30,7 @@ _PLAIN = {bytes, str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendWish:
-    """How a send is to be made."""
+    """The options of a send."""
 
     partition: int | None
     batch: str | None

@@ -102,7 +102,7 @@ class FeedReading:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """How far a partition has been read."""
+    """The position of a reader in a partition, and where it ends."""
 
     partition: int
     position: int | None

@@ -83,7 +83,7 @@ class Holdings:
     def __init__(self) -> None:
         self._held: dict[int, Holding] = {}
         self._endings: list[Holding] = []
-        """To be given up."""
+        """Holdings that are to be given up."""
         self._waiting: deque[int] = deque()
         """Partitions in the order in which they are asked for and handed out: the one served last comes last."""
         self._busy: set[int] = set()
@@ -91,7 +91,7 @@ class Holdings:
         self._latest: dict[int, int] = {}
         """The latest generation of each partition: one that is over does not begin again, unless it was released and nobody took it."""
         self._released: dict[int, int] = {}
-        """By partition, the generation under which the hub took a release."""
+        """The generation of each partition under which the hub took a release."""
 
     @property
     def rows_unread(self) -> int:

@@ -59,7 +59,7 @@ class Member:
         self.condition = threading.Condition()
         """Notified whenever there may be something to do."""
         self.running: Callable[[], Sequence[Running]] = tuple
-        """Says what the member works on; heartbeats tell the hub."""
+        """A function that gives what the member works on; heartbeats tell the hub."""
         self._holdings = Holdings()
         self._listeners: list[Callable[[], None]] = []
         self._answered_at = monotonic()

@@ -79,7 +79,7 @@ class HubPlaces:
         """All addresses that may be asked."""
         self._turn = int(chance * len(own))
         self._owners: list[HubAddress | None] = []
-        """By partition; empty, as long as there is but one address."""
+        """The owner of each partition; empty, as long as there is but one address."""
         self._down: dict[str, float] = {}
         self._heard: set[str] = set()
         """Addresses that have answered."""

@@ -66,7 +66,7 @@ Producing: TypeAlias = Generator[ProducerStep, Any, T]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendPatience:
-    """How often and how long a producer tries, with a clock and a source of randomness."""
+    """The patience of a producer: how often and how long it tries, with a clock and a source of randomness."""
 
     retrying: Retrying
     clock: Callable[[], float]

@@ -12,7 +12,7 @@ from restante.model.sources.source_answers import SourceStatus
 
 
 class Sources:
-    """How far the sources of messages, such as Kafka topics, are stored."""
+    """The sources of messages, such as Kafka topics, and how far each is stored."""
 
     def __init__(self, link: AsyncLink) -> None:
         self._link = link

@@ -20,7 +20,7 @@ from restante.model.back_off import back_off
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying:
-    """How a client repeats a call that did not reach the hub, got no answer in time, or was refused temporarily.
+    """The way a client repeats a call that did not reach the hub, got no answer in time, or was refused temporarily.
 
     Repeating is safe, because the hub recognises repeated messages by their ids.
     """

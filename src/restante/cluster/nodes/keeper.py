@@ -322,7 +322,7 @@ class NodeKeeper:
         await self._tell(about.peer, Purpose.NUDGE)
 
     async def _close(self, shard: int, owner: str | None) -> None:
-        """From here on nobody reaches the shard in this process."""
+        """Close the shard in this process, where nobody reaches it from here on."""
         self._seats.own.pop(shard, None)
         hosted = self._hosted.pop(shard)
         about = self._seats.about(owner)

@@ -15,7 +15,7 @@ from restante.ports.membership import NodeRow
 
 
 class NodeAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node is, what it speaks, and how much its shards have to do."""
+    """The description of a node: its addresses, the formats it can work with, and how much its shards have to do."""
 
     url: str
     """The address for clients."""

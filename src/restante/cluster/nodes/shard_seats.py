@@ -111,7 +111,7 @@ class ShardSeats:
 
 
 class ShardPlace:
-    """Where one shard is reached, for one purpose: wherever it is now."""
+    """The place of one shard for one purpose: connections go to the node that has the shard at that moment."""
 
     def __init__(self, seats: ShardSeats, shard: int, purpose: Purpose) -> None:
         self._seats = seats

@@ -60,7 +60,7 @@ _GONE_TO = {"delete-group": at("groups"), "delete-batch": at("batches"), "forget
 
 
 class _Refusal(NamedTuple):
-    """Why a change was not made."""
+    """The reason why a change was not made, and the status of the answer."""
 
     text: str
     status: int

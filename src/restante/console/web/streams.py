@@ -40,7 +40,7 @@ _REFUSED = ("unauthenticated", "forbidden")
 
 
 class StreamPace:
-    """How long to wait between two makings of a page, so that all of them together take a share of the time at most."""
+    """The pause between two makings of a page: so long that all of them together take a share of the time at most."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

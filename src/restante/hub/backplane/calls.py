@@ -58,7 +58,7 @@ def end(core: Core) -> None:
 
 
 def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
-    """Through the backplane, if there is one and the publish may go there; else straight to the committer."""
+    """Publish through the backplane, if there is one and the publish may go there; else straight to the committer."""
     lock = threading.Lock()
     lock.acquire()
     dispatch = _dispatched(core, call, caller, lock)

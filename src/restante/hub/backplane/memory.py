@@ -38,4 +38,4 @@ class BackplaneMemory:
     unfit: str | None = NOT_LOOKED_AT
     """Why nothing may be handed in: the log does not fit the hub, as far as that is known."""
     stored: dict[int, int] = field(default_factory=dict)
-    """By partition, the last position that is stored."""
+    """The last position of each partition that is stored."""

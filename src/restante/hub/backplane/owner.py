@@ -273,7 +273,7 @@ def _conclude(core: Core, taken: Sequence[Taken]) -> None:
 
 
 def starts(core: Core) -> dict[int, int]:
-    """From where the log of each partition is to be read; `InvalidOperation` if it does not reach so far."""
+    """The position from which the log of each partition is to be read; `InvalidOperation` if the log does not reach so far."""
     memory = core.memory(BackplaneMemory)
     assert memory.backplane is not None, "who reads a log has one"
     name, own = memory.backplane.name, core.owned

@@ -32,7 +32,7 @@ _HEAD_BYTES = 8 * 1024 + RECORD_BYTES_BESIDE
 
 
 class RecordCut(NamedTuple):
-    """How publishes are cut into records, and where what they need comes from."""
+    """The means to cut publishes into records: the bounds of a record, and the functions that cutting needs."""
 
     partition_count: int
     bytes_max: int

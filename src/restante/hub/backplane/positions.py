@@ -41,9 +41,9 @@ class MovedPositions:
     before: Mapping[int, int]
     after: Mapping[int, int]
     poison: Mapping[tuple[int, int], RefusedRow]
-    """By partition and position."""
+    """The records that were refused, by partition and position."""
     accepted: dict[int, int] = field(default_factory=dict)
-    """By partition, how many messages are stored."""
+    """The number of messages that are stored, by partition."""
 
     def check(self, draft: RequestDraft) -> Exception | None:
         """Records are stored on the positions that they were compared with, or not at all."""

@@ -36,7 +36,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, kw_only=True):
-    """How much was looked at."""
+    """The counts of everything that was looked at."""
 
     partitions: int = 0
     runs: int = 0

@@ -58,7 +58,7 @@ class InProcessLive:
 
 
 class _Place:
-    """How far a line has come."""
+    """The place of a live line in the history of its mailbox."""
 
     def __init__(self, hub: _Hub, recipient: str, taker: LiveTaker) -> None:
         self.hub = hub

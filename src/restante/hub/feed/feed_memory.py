@@ -30,7 +30,7 @@ class _Reader:
 
 
 class NamedReaders:
-    """How far each named reader has read. When there are too many, the least recent reader is forgotten."""
+    """The named readers of the feed, and how far each has read. When there are too many, the least recent reader is forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

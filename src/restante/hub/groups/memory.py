@@ -33,7 +33,7 @@ class KnownGroup:
     """The positions, by partition."""
     membership: Membership
     skimmed: list[tuple[int, int]] = field(default_factory=list)
-    """By partition, a generation and the number up to which it has found nothing for the group after its position."""
+    """For each partition a generation and the number up to which it has found nothing for the group after its position."""
     overtaken: int = 0
     givings: int = 0
 
@@ -102,13 +102,13 @@ class GroupMemory:
     heard: dict[bytes, Heard] = field(default_factory=dict)
     """When each member was heard of."""
     working: dict[bytes, Heard] = field(default_factory=dict)
-    """In a shard: the work of each member, as stated when it read here."""
+    """The work of each member, as stated when it read in this shard."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """In a shard: the names of members that were given partitions here since the hub was opened."""
+    """The names of members that were given partitions of this shard since the hub was opened."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
-    """By group and partition, since when the holder has known that it must give the partition up."""
+    """The time since when a holder has known that it must give its partition up, by group and partition."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By group and partition, the last generation under which a holder was told that it has the partition."""
+    """The last generation under which a holder was told that it has its partition, by group and partition."""
     lost: list[LeaseLost] = field(default_factory=list)
     """Functions of other subjects, called when a lease ends."""
     monotonic: Callable[[], float] = time.monotonic

@@ -188,7 +188,7 @@ def may_wait(seen: Overview) -> Mask:
 
 @dataclass(slots=True)
 class _Tally:
-    """How many messages of a batch one recipient has, by state."""
+    """The messages of a batch that one recipient has, counted by state."""
 
     states: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATES), np.int64))
     oldest: int = NEVER

@@ -132,7 +132,7 @@ def _joined(stretches: list[DrawerStretch], keys: list[bytes], hash_key: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """How many rows of each drawer are beyond its cabinet's head, and when the oldest of them was published."""
+    """The rows of each drawer beyond its cabinet's head: how many, and when the oldest of them was published."""
 
     count: NDArray[np.int64]
     published: NDArray[np.int64]

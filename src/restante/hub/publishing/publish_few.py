@@ -35,7 +35,7 @@ from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 
 _WORDS = struct.Struct("<2Q")
 _COLUMN_MIN = 32
-"""From this number on, fingerprints are computed faster as a column than one by one."""
+"""The number from which fingerprints are computed faster as a column than one by one."""
 
 
 class _Bag:

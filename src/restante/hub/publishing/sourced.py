@@ -46,7 +46,7 @@ _NOWHERE = -1
 
 @dataclass(slots=True)
 class SourceTotals:
-    """How many messages were skipped since the hub was opened."""
+    """The number of messages that were skipped since the hub was opened."""
 
     skipped: int = 0
 

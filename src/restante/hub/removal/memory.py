@@ -20,7 +20,7 @@ class RemovalMemory:
 
     expiries: dict[int, Expiries] = field(default_factory=dict)
     forgotten_rows: dict[int, int] = field(default_factory=dict)
-    """By partition: messages past their retention that may still lie in runs."""
+    """The number of messages past their retention that may still lie in runs, by partition."""
 
     def expiries_of(self, partition: int) -> Expiries:
         return self.expiries.setdefault(partition, {})

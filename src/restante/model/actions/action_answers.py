@@ -13,7 +13,7 @@ from restante.model.actions.action_row import FINAL_STATES, ActionState
 
 
 class ActionProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an action was not done, or not yet."""
+    """The reason why an action was not done, or not yet."""
 
     code: str
     detail: str = ""

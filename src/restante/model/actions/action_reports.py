@@ -36,7 +36,7 @@ _PATH = re.compile(r"/(?:[!-~](?<![\\]))*")
 
 
 class Ending(NamedTuple):
-    """How an action ends: its row after that, what becomes of its message, and what is kept beside the row."""
+    """The end of an action: its row after that, what becomes of its message, and what is kept beside the row."""
 
     row: ActionRow
     kind: ChangeKind

@@ -12,7 +12,7 @@ from restante.model.mailboxes.answers import Receipt
 
 
 class LogProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the log of a partition is stored."""
+    """The position up to which a partition has stored its log, and what is left of the log."""
 
     partition: int
     position: int | None

@@ -11,7 +11,7 @@ from restante.model.uuid_text import UuidText
 
 
 class Counting(Enum):
-    """How the items of a batch are counted. The texts are part of the stored format."""
+    """The ways to count the items of a batch. The texts are part of the stored format."""
 
     EXACT = "exact"
     ESTIMATED = "estimated"

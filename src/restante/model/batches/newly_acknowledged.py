@@ -34,7 +34,7 @@ class AskedItems:
 
 
 class Newly(NamedTuple):
-    """How many are new of each call, and all that are new; if there are long ranges, the bits as they will be."""
+    """The new items of some calls: how many of each, and all of them; if there are long ranges, the bits as they will be."""
 
     counts: list[int]
     positions: BitPositions

@@ -43,7 +43,7 @@ class ConsignmentRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StagedRun(NamedTuple):
-    """Where a parcel has messages: the partition, and the run's name there."""
+    """A run of a staged parcel: its partition, and the run's name there."""
 
     partition: int
     identity: int

@@ -41,7 +41,7 @@ class ConsignmentOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class Staged(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages the parcel has, duplicates included."""
+    """The number of messages that a staged parcel has, duplicates included."""
 
     staged: int
 

@@ -50,7 +50,7 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReaderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a feed reader has read, over all partitions that it has read since the hub was opened."""
+    """The progress of a feed reader, over all partitions that it has read since the hub was opened."""
 
     reader: str
     lag: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 NOBODY = b""
-"""In place of a member: the partition is free."""
+"""The holder of a partition that is free."""
 
 
 def fair_shares(holders: Sequence[bytes], members: Sequence[bytes], loose: Collection[int] = ()) -> tuple[bytes, ...]:

@@ -28,7 +28,7 @@ class Gone(Enum):
 
 
 class Start(Enum):
-    """Where a new group begins. The texts are part of the stored format."""
+    """The place where a new group begins. The texts are part of the stored format."""
 
     BEGINNING = "beginning"
     END = "end"

@@ -89,7 +89,7 @@ class NextAnswer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Checkpointed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group is in a partition."""
+    """The position of a group in a partition, as written by a checkpoint."""
 
     partition: int
     generation: int
@@ -97,7 +97,7 @@ class Checkpointed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group is in a partition, and who has it."""
+    """The position of a group in a partition, and the member that has the partition."""
 
     partition: int
     position: int

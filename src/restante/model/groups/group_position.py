@@ -16,7 +16,7 @@ _SECOND = 1_000_000
 
 
 class PositionRow(msgspec.Struct, frozen=True, array_like=True):
-    """How far a group has come in a partition. It lies in the partition, and is fenced there."""
+    """The row of a group's position in a partition. It lies in the partition, and is fenced there."""
 
     generation: int = 0
     position: int = 0

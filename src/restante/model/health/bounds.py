@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 
 class HealthState(Enum):
-    """How a part of the hub is. The worst of several is the state of what they belong to."""
+    """The health of a part of the hub. The worst of several is the state of what they belong to."""
 
     GREEN = "green"
     YELLOW = "yellow"

@@ -19,7 +19,7 @@ Time = Annotated[datetime, Meta(tz=True)]
 
 
 class JobRunState(Enum):
-    """How a run is, or how it ended."""
+    """The state of a run that is under way, or how it ended."""
 
     RUNNING = "running"
     DONE = "done"

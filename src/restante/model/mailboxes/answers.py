@@ -30,7 +30,7 @@ class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LogPosition(msgspec.Struct, frozen=True, gc=False):
-    """Where messages of a send stand in the log of the backplane."""
+    """The place of messages of a send in the log of the backplane."""
 
     partition: int
     position: int
@@ -75,7 +75,7 @@ class ProducerPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reason(Enum):
-    """Why a peek answers what it answers."""
+    """The reason why a peek answers what it answers."""
 
     READY = "ready"
     NOTHING_WAITING = "nothing_waiting"

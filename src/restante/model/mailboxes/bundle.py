@@ -1,8 +1,9 @@
 """The bundle that a peek takes: choosing the cabinet, filling the bundle.
 
-First message always, whatever its weight; if it is not bundleable, it alone. Then in order while the next one is
-bundleable, travels the same way (inline or by claim check) and the weight stays within bounds. The first that fails
-ends the bundle: no skipping ahead. Expired messages are passed, and settled on the way.
+A bundle takes the first message always, whatever its weight; if that message is not bundleable, the bundle has no other.
+Further messages follow in order, while each is bundleable, travels the same way (inline or by claim check) and keeps the
+weight within bounds. The first message that does not fit ends the bundle: none is skipped. Expired messages are passed, and
+settled on the way.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def decode_bundle(value: bytes) -> BundleRow:
 
 @dataclass(frozen=True, slots=True)
 class BundleBounds:
-    """How large a bundle may become. `before`: strict order ends it before this sequence number."""
+    """The bounds of a bundle. `before`: strict order ends it before this sequence number."""
 
     messages: int = limits.BUNDLE_WEIGHT_KIB_MAX
     weight: int = limits.BUNDLE_WEIGHT_KIB_MAX

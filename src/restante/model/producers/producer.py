@@ -59,7 +59,7 @@ class ProducerRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Standing(Enum):
-    """Where a parcel stands to what was accepted before."""
+    """The relation of a parcel to what was accepted before."""
 
     NEXT = 1
     SAME_NUMBERS = 2

@@ -45,7 +45,7 @@ class BulkParcel:
 
 
 class BytePlace(msgspec.Struct, frozen=True, array_like=True):
-    """Where bytes lie: in the body, or in what goes beside it."""
+    """The place of bytes: in the body, or in what goes beside it."""
 
     in_body: bool
     start: int

@@ -22,7 +22,7 @@ PartCounts = tuple[int, int, int]
 
 
 class RoundPhase(Enum):
-    """How a round stands. The texts are part of the stored format."""
+    """The phases of a round. The texts are part of the stored format."""
 
     PREPARING = "preparing"
     DECIDED = "decided"

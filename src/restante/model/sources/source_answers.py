@@ -8,7 +8,7 @@ import msgspec
 
 
 class PartitionPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a partition has stored a source."""
+    """The position up to which a partition has stored a source."""
 
     partition: int
     position: int | None

@@ -20,7 +20,7 @@ from restante.model.columns.arrays import Numbers
 
 
 class Apart(IntEnum):
-    """Why a message is settled apart. Numbers are part of the stored format."""
+    """The reasons to settle a message apart. Numbers are part of the stored format."""
 
     EXPIRED = 1
     WITHDRAWN = 2

@@ -55,7 +55,7 @@ def fnv1a_64_column(texts: pa.StringArray) -> Hashes:
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How evenly names spread over partitions, compared with the same number in each."""
+    """The spread of names over partitions, compared with the same number in each."""
 
     names: int
     partition_count: int

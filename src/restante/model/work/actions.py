@@ -55,7 +55,7 @@ class ActionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryState(Enum):
-    """How far an action is."""
+    """The states of an action at a worker."""
 
     OPEN = 1
     DECIDED = 2

@@ -126,7 +126,7 @@ class WorkCore:
                 self._orphans[key] = self._orphans.get(key, 0) + 1
 
     def given_up(self, partition: int) -> None:
-        """To be handed over: nothing more is begun; when what runs has ended, the last report releases it."""
+        """Begin to hand the partition over: nothing more is begun; when all that runs has ended, the last report releases it."""
         work = self._partitions.get(partition)
         if work is not None:
             work.giving_up = True
@@ -217,7 +217,7 @@ class WorkCore:
         return begun
 
     def _begin_in(self, work: PartitionWork, now: float) -> Iterator[WorkAttempt]:
-        """Things are looked at once each: one that waits for another attempt stays ready."""
+        """Begin actions of the partition. Each thing is looked at once: one that waits for another attempt stays ready."""
         left: list[WorkThing] = []
         while len(self._running) < self._policy.concurrency:
             thing = work.braked_thing() if work.braked else work.ready_thing()

@@ -23,7 +23,7 @@ class ActionCounts:
     no_data: int = 0
     unknown: int = 0
     queue_seconds: float = 0.0
-    """From acceptance to the first attempt, all together."""
+    """The time from acceptance to the first attempt, all together."""
     queued: int = 0
     do_seconds: float = 0.0
     """The time of the attempts, all together."""

@@ -18,7 +18,7 @@ from restante.model.work.results import OutcomeReport, WorkOutcome
 from restante.model.work.rules import BRAKE_THINGS, DOUBTFUL_ATTEMPTS_MAX, REPORT_OUTCOMES_MAX, Brake, WorkPolicy
 
 _STANDING = (ThingState.HELD, ThingState.LACKING)
-"""Things that this worker cannot go on with by itself."""
+"""The states of things that this worker cannot go on with by itself."""
 _REPEAT_SECONDS = 0.1
 _REPEAT_SECONDS_MAX = 5.0
 
@@ -108,7 +108,7 @@ class PartitionWork:
         heappush(self._parked, (due_at, thing.first.action.number, thing))
 
     def unpark(self, now: float) -> None:
-        """Things whose time has come are ready."""
+        """Make the parked things ready whose time has come."""
         while self._parked and self._parked[0][0] <= now:
             due_at, _, thing = heappop(self._parked)
             if thing.state is ThingState.PARKED and thing.due_at == due_at:

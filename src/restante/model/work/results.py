@@ -58,7 +58,7 @@ class OutcomeState(Enum):
 
 
 class WorkProblem(msgspec.Struct, frozen=True):
-    """Why an action was not done."""
+    """The reason why an action was not done."""
 
     code: str
     detail: str = ""

@@ -37,7 +37,7 @@ WorkOrder = Literal["thing", "partition"]
 
 
 class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """How one action is done."""
+    """The rule for the actions of one name: their attempts, and what follows poison."""
 
     retries: int = RETRIES
     """How often an action is tried again after an error that may pass."""
@@ -54,7 +54,7 @@ class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker works."""
+    """The rules for a worker as a whole: order, concurrency, pauses."""
 
     order: WorkOrder = "thing"
     concurrency: int = CONCURRENCY

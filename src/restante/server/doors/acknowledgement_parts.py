@@ -42,7 +42,7 @@ async def _acknowledge(lines: ShardLines, call: AcknowledgeItems, caller: Grant)
 
 
 def _parts(lines: ShardLines, call: AcknowledgeItems) -> dict[int, AcknowledgeItems]:
-    """By shard. A call that names nothing goes to the first."""
+    """The part of a call for each shard. A call that names nothing goes to the first."""
     items: dict[int, list[str]] = {}
     ranges: dict[int, list[ItemRange]] = {}
     indices: dict[int, list[ItemIndices]] = {}
@@ -73,7 +73,7 @@ def _plain(one: ItemIndices | IndexColumn) -> ItemIndices:
 
 
 def _as_named(call: AcknowledgeItems, complete: Sequence[CompleteBatch]) -> tuple[CompleteBatch, ...]:
-    """In the order in which the batches are first named."""
+    """The complete batches in the order in which the call first names them."""
     if len(complete) < 2:
         return tuple(complete)
     groups = (one.group for one in (*call.indices, *call.ranges))
@@ -83,7 +83,7 @@ def _as_named(call: AcknowledgeItems, complete: Sequence[CompleteBatch]) -> tupl
 
 
 def _as_sent(call: AcknowledgeItems, unknown: Sequence[str | ItemRange]) -> tuple[str | ItemRange, ...]:
-    """In the order in which they were sent: items, indices, ranges."""
+    """The unknown items in the order in which they were sent: items, indices, ranges."""
     items = {item: place for place, item in reversed([*enumerate(call.items)])}
     indices = {one.group: place for place, one in reversed([*enumerate(call.indices)])}
     ranges = {one.group: place for place, one in reversed([*enumerate(call.ranges)])}

@@ -148,7 +148,7 @@ async def read_action(lines: ShardLines, call: ReadAction, caller: Grant) -> Act
 
 
 async def list_poison(lines: ShardLines, call: ListPoison, caller: Grant) -> PoisonPage:
-    """By partition: shard by shard, from where the last page ended."""
+    """A page of poison by partition: shard by shard, from where the last page ended."""
     size, found = page_size(call.limit), list[PoisonedAction]()
     first = _first_shard(lines, call.after)
     unknown: GroupUnknown | None = None

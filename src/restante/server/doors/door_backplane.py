@@ -65,7 +65,7 @@ class DoorBackplane:
         """The reason of each shard why the log does not fit."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gathered: dict[int, list[AskedRecord]] = {}
-        """By shard what it is to be asked for in this turn of the loop."""
+        """The records that each shard is to be asked for in this turn of the loop."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -88,7 +88,7 @@ class DoorBackplane:
         self.doorway.give_up()
 
     async def publish(self, call: Publish, cut: PublishCut, caller: Grant) -> Receipt | None:
-        """Through the backplane; None if it has to go straight to the shards."""
+        """Publish through the backplane; None if the publish has to go straight to the shards."""
         if not goes_through(call, has_backplane=True):
             return None
         if self._reason is not None:
@@ -145,7 +145,7 @@ class DoorBackplane:
         return list(column_parcels(self._cut, columns))
 
     def _delivered(self, number: int, place: LogPosition) -> None:
-        """From a thread of the backplane."""
+        """Have the loop gather a record that the log has taken. A thread of the backplane calls this."""
         assert self._loop is not None, "a door that publishes was started"
         try:
             self._loop.call_soon_threadsafe(self._gather, AskedRecord(number, place))

@@ -14,7 +14,7 @@ from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
 
 ShardChoice = Callable[[ShardLines, Exchange, bytes], int]
-"""From the map, the request and its body to the number of a shard."""
+"""A function that gives the number of a shard for the map, the request and its body."""
 
 
 def _recipient(lines: ShardLines, exchange: Exchange, _: bytes) -> int:

@@ -253,4 +253,4 @@ GATHERED_ANSWERS: Mapping[str, GatheredAnswer] = {
     "/v1/live": _live,
     METRICS.decode(): _metrics,
 }
-"""By the path of a route, how a door answers it from the answers of all shards."""
+"""The functions by which a door answers a route from the answers of all shards, by the path of the route."""

@@ -144,7 +144,7 @@ def _wrong(token: str) -> InvalidRequest:
 
 
 async def _refused(lines: ShardLines, call: ListRefusedRecords, caller: Grant) -> RefusedPage:
-    """By partition and position, which is the order of the shards; every shard goes on after the place of a token."""
+    """The refused records by partition and position, which is the order of the shards; every shard goes on after the place of a token."""
     pages = await lines.all(call, caller)
     found = [record for page in pages for record in page.records]
     size = page_size(call.limit)
@@ -281,4 +281,4 @@ GATHERED: Mapping[type[Call[Any]], GatherList] = {
     RetainNow: _summed,
     ListRounds: _rounds,
 }
-"""By the type of a call, how all shards answer it together."""
+"""The functions by which all shards answer a call together, by the type of the call."""

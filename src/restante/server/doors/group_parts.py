@@ -186,7 +186,7 @@ async def _alike(
 
 
 def _joined(call: ReadNext, answers: Sequence[NextAnswer]) -> NextAnswer:
-    """In the order in which partitions were asked for, and not more than was asked for."""
+    """One answer from those of the shards: in the order in which partitions were asked for, and not more than was asked for."""
     place = {each.partition: index for index, each in enumerate(call.after)}
     pages = sorted([page for one in answers for page in one.pages], key=lambda page: place[page.partition])
     few = sorted([page for one in answers for page in one.few], key=lambda page: place[page.partition])

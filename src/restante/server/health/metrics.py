@@ -36,7 +36,7 @@ class CountMetric:
 
 
 class Durations:
-    """How long requests to one route took."""
+    """The durations of requests to one route."""
 
     __slots__ = ("counts", "seconds")
 

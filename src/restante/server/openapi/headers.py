@@ -66,7 +66,7 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
 }
 """The headers by name. If a header means different things on different routes, a word after a full stop tells them apart."""
 PACKED = ("Content-Encoding?", "Vary?")
-"""On answers that are packed if the client asks for it."""
+"""The headers of answers that are packed if the client asks for it."""
 
 _OF_PROBLEMS = {401: ("WWW-Authenticate",), 405: ("Allow",), 413: ("Connection",), 429: ("Retry-After",)}
 

@@ -60,7 +60,7 @@ async def open_consignment(desk: Desk, exchange: Exchange) -> None:
 
 
 class _Place(NamedTuple):
-    """Where in a consignment a parcel belongs."""
+    """The place of a parcel in a consignment."""
 
     writer: str
     attempt: int

@@ -80,7 +80,7 @@ CHECKPOINT_BODY = body_of(
 
 
 class ResetBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where to go on: a number, `beginning`, `end`, or a time."""
+    """The place where the group goes on: a number, `beginning`, `end`, or a time."""
 
     # The type of the call does not fit: a start and a time are both texts, which a decoder cannot tell apart. The route does.
 

@@ -26,7 +26,7 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a recipient lives."""
+    """The place where a recipient lives."""
 
     partition: Annotated[int, Meta(ge=0)]
     owner: Annotated[

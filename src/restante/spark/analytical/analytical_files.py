@@ -39,7 +39,7 @@ NumbersByPartition = dict[int, list[int]]
 
 
 class TaskFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the tables lie, as tasks name it."""
+    """The folders of the tables, as tasks name them."""
 
     messages: str
     deliveries: str

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Fidelity(StrEnum):
-    """How much of the documents becomes columns, from nothing to everything."""
+    """The fidelity of columns to documents: how much becomes columns, from nothing to everything."""
 
     NONE = "none"
     """No column `document`."""

@@ -93,7 +93,7 @@ def _count(layout: Layout) -> int:
 
 @dataclass
 class _Room:
-    """How many more columns there is room for."""
+    """The room for more columns."""
 
     left: int
 

@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 NUMBERS = (Kind.LONG, Kind.DECIMAL, Kind.DOUBLE)
-"""From the narrowest to the widest: a number has its place in the column of a wider kind as well."""
+"""The kinds of numbers from the narrowest to the widest: a number has its place in the column of a wider kind as well."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ _Days = Annotated[int, msgspec.Meta(ge=1, le=TABLE_DAYS_MAX)]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the tables are brought up to date, what they show, and how long they keep it."""
+    """The options of the job: how often the tables are brought up to date, what they show, and how long they keep it."""
 
     trigger: Annotated[
         str,

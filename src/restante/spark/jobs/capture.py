@@ -35,7 +35,7 @@ NOW = "now"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files go, and how often there are new ones."""
+    """The options of the job: where the files go, and how often there are new ones."""
 
     path: Annotated[str, msgspec.Meta(description="Where the files lie. By default capture beside the tables.")] = ""
     trigger: Annotated[

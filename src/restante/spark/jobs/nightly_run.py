@@ -47,7 +47,7 @@ SUMMARY = "A sample: settle a night of generated meter readings and deliver it t
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the night is."""
+    """The options of the job: how large the night is."""
 
     night: Annotated[date | None, msgspec.Meta(description="The day that is settled. Today in UTC, if left out.")] = (
         None

@@ -21,7 +21,7 @@ def _untold(text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Where a job runs, which hub it speaks to, and where its tables lie."""
+    """The surroundings of a job: its Spark session, its hub, and the place of its tables."""
 
     spark: SparkSession
     url: str = DEFAULT_URL

@@ -21,7 +21,7 @@ _PEAK = (68, 83)
 
 @dataclass(frozen=True, kw_only=True)
 class NightInput:
-    """How large it is, and what everything is made from."""
+    """The input of a night: its size, and what everything is made from."""
 
     day: date
     seed: int

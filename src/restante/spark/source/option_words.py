@@ -51,7 +51,7 @@ def _wrong(field: structs.FieldInfo, value: object) -> str:
 
 
 def words_for(kind: object) -> str:
-    """Such as `a whole number of at least 1`, or `one of a, b`."""
+    """The words for a kind, such as `a whole number of at least 1`, or `one of a, b`."""
     return _words(inspect.type_info(kind))
 
 

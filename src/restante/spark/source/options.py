@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """Where the hub is. This, and nothing else, travels to those who do the work."""
+    """The address of the hub, and the token for it. Nothing else about the hub travels to the tasks."""
 
     url: str
     token: str | None = field(repr=False)
@@ -114,7 +114,7 @@ class SourceReading:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How messages are to be sent."""
+    """The options for sending messages."""
 
     place: HubPlace
     key: str | None

@@ -48,7 +48,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query ends that takes what is available now."""
         self._link: HttpLink | None = None
         self._seat: GroupSeat | None = None
-        """In its group, if it has one."""
+        """The seat of the reader in its group, if it has one."""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_link": None, "_seat": None}

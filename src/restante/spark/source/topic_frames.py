@@ -55,7 +55,7 @@ def topic_frame(spark: SparkSession, source: TopicSource) -> DataFrame:
 
 
 def topic_ranges(source: TopicSource) -> list[TopicRange]:
-    """From where to where each topic partition reaches now."""
+    """The range of offsets that each topic partition has now."""
     library: Any = kafka_library()
     consumer = library.Consumer(source.settings())
     try:

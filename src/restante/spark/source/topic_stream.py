@@ -24,7 +24,7 @@ from restante.spark.source.topic_frames import COLUMNS, TopicRange, TopicSource,
 
 NAME = "restante-topic"
 Offset = dict[str, int]
-"""By topic partition the next offset, as Spark keeps it in its checkpoint."""
+"""The next offset of each topic partition, as Spark keeps it in its checkpoint."""
 
 
 def stream_options(source: TopicSource) -> dict[str, str]:

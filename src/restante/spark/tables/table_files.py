@@ -49,7 +49,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of a table lie and how they are written."""
+    """The folder of a table's files, and the way they are written."""
 
     folder: str
     partitioned_by: str

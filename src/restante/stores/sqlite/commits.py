@@ -24,7 +24,7 @@ from restante.stores.sqlite.writer import Writer
 
 
 class LogBounds(NamedTuple):
-    """How much the log and the overlay may hold.
+    """The bounds of the log and the overlay.
 
     Both have at most two generations, each of at most `most_bytes` and one more commit.
     """

@@ -64,7 +64,7 @@ class OnceKey(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """To be executed; the reply is the first value of the first row if it reads, else how many rows it wrote."""
+    """A statement to be executed; the reply is the first value of the first row if it reads, else how many rows it wrote."""
 
     text: str
     """With names of values as `:name`."""
