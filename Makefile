@@ -85,7 +85,7 @@ test-counts: setup ## Run the tests that try less in `make test`, with their usu
 test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
 	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs tests/console
 
-test-rest: setup ## Run what `make test` leaves out, in one run: test-wire, test-kills, test-spark, test-kafka and test-browser.
+test-rest: setup ## Run what `make test` leaves out, less counts and long tests, in one run: test-wire, test-kills, test-spark, test-kafka and test-browser.
 	$(PYTEST) --hypothesis-profile ci -m "(wire or kills or spark or kafka or browser) and not long" -rs
 
 test-all: setup ## Run all tests but the long ones.

@@ -139,11 +139,11 @@ class _ShardOrder:
             error = await self._ask(first)
             if error is None:
                 return
-            failures += 1
-            pause = pause_seconds(failures)
+            pause = pause_seconds(failures + 1)
             if loop.time() + pause > first.deadline:
                 first.settle(None, self._lines.given_up(self._shard, error, doubtful=first.doubtful))
             else:
+                failures += 1
                 await asyncio.sleep(pause)
 
     async def _all_sent(self) -> None:

@@ -27,9 +27,9 @@ class Route:
     handler: Handler
     roles: frozenset[Role] | None
     query: frozenset[str] = frozenset()
-    home: Home = Home.NAMED
+    home: Home = field(default=Home.NAMED, hash=False)
     """Which shard of several answers a request."""
-    is_long: bool = False
+    is_long: bool = field(default=False, hash=False)
     """Whether a request may take long although all is well."""
 
 

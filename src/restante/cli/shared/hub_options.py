@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from restante.cli.shared.output import Item, Page, listed
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.calls.call import Call
+    from restante.cli.shared.output import Item, Page
     from restante.client.surface.surface import Hub
     from restante.client.transport.link import Link
     from restante.client.transport.small_link import SmallLink
@@ -108,6 +108,8 @@ class Door(NamedTuple):
 
     def listed(self, call: Call[Page], rows: Callable[[Page], Sequence[Item]], limit: int) -> list[Item]:
         """The first `rows` that the hub lists for a call."""
+        from restante.cli.shared.output import listed
+
         with closing(self.link()) as link:
             return listed(link, call, rows, limit)
 
