@@ -21,8 +21,9 @@ from restante.model.actions.wanted_action import WantedAction
 from restante.model.groups.group import Start
 from restante.model.groups.group_answers import FewPage, NextAnswer, ReadAfter, Running
 from restante.model.mailboxes.answers import moment
-from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
+from restante.model.storage.letter import Letter
 from restante.model.work.results import OutcomeState
 from restante.wire.outgoing.outgoing_groups import next_json
 from restante.work.action_pages import action_page, few_page

@@ -24,7 +24,7 @@ from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import decode_record, encode_columns, encode_letters
 from restante.model.columns.texts import Texts
 from restante.model.publishing import intake
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.settings import BackplaneSettings, Settings
 from restante.stores.memory import MemoryStore
 from tests.backplane.memory_backplane import MemoryBackplane

@@ -18,7 +18,7 @@ from restante.client.transport.exchange import Response
 from restante.errors import RestanteError
 from restante.model.mailboxes.few_rows import StoredLetter, messages_of, table_of
 from restante.model.mailboxes.message_tables import to_messages
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from restante.wire.bundle_letters import decode_letters, encode_letters

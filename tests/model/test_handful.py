@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.model.columns.hashing import text_hash
-from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.handful import Handful, NameTable
+from restante.model.storage.letter import Letter
 from restante.model.storage.partition import partition_of
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids

@@ -11,7 +11,7 @@ from hypothesis import example, given
 
 from restante import limits
 from restante.model.publishing.intake import from_messages
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
 from tests.model.strategies import listed, messages, spoilt, unhurried

@@ -14,7 +14,7 @@ from restante.limits import FEW_MESSAGES_MAX
 from restante.model.producers.parcel_digest import Digests, digests_of_columns, digests_of_letters
 from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.intake import from_arrow, from_messages
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming import decode_messages
 from restante.wire.media import ARROW

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.model.columns.arrow import Column, map_array
-from restante.model.columns.properties import decode_properties, encode_properties, json_texts
+from restante.model.columns.properties import decode_properties, json_texts
+from restante.model.publishing.intake_properties import encode_properties
 from restante.model.publishing.validation import Faults
 
 MAPS = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), st.text(max_size=4), max_size=3)

@@ -19,7 +19,7 @@ from restante.model.columns.uuids import uuid_texts
 from restante.model.mailboxes.message_tables import to_messages, to_table
 from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing.intake import from_arrow, from_messages
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from tests.model.strategies import names, unhurried
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.model.mailboxes.message_tables import to_messages
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message, State
 from restante.wire import live
 from restante.wire.outgoing.outgoing import message_texts

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.limits import FEW_MESSAGES_MAX
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.refusals import Flawed
 from restante.wire.incoming.incoming_json import SentMessage, decode_json
 from restante.wire.incoming.plain_json import is_bare, plain_letters

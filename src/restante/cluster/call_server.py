@@ -28,7 +28,7 @@ from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, few_or_many
-from restante.model.publishing.letter_messages import messages_of_letters
+from restante.model.publishing.letters import messages_of_letters
 from restante.wire.incoming.incoming import decode_messages
 
 _log = logging.getLogger("restante.cluster")

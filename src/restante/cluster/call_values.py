@@ -28,7 +28,7 @@ from restante.model.groups.group_answers import FewPage, NextAnswer, NextPage
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import EncodedPublish
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 from restante.wire.problems import error_of, problem_of
 from restante.wire.publish import encode_stage, stream_bytes
 

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from restante.console.pages import ROUTES, sign_in
-from restante.console.view.frame import problem_page
+from restante.console.pages.frame import problem_page
 from restante.console.view.markup import BASE, at
 from restante.console.web.asked_page import address_of, kept
 from restante.console.web.console_routes import ConsoleRouter, FoundRoute

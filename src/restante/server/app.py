@@ -75,7 +75,7 @@ class Application:
         self._desk = desk
         self._router = _ROUTER
         self._sockets = _SOCKET_ROUTER
-        self.web = WebAccess(desk.settings.server, desk.gate, desk.url)
+        self.web = WebAccess(desk.settings.server, desk.gate, desk.url, free_paths=health.HEALTH_PATHS)
         self.mounts: Sequence[MountedApplication] = ()
         """The applications that are served here besides."""
 

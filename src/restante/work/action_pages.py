@@ -9,10 +9,10 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from restante.model.actions.action_kind import ACTION_PROPERTY
-from restante.model.actions.handed_row import HandedRow
 from restante.model.columns.arrow import numbers_of, strings_of, words_of
 from restante.model.columns.text_ids import shown_ids
 from restante.model.groups.group_answers import FewPage, NextPage
+from restante.model.groups.handed_row import HandedRow
 from restante.model.work.actions import ActionPage, WorkAction
 
 _SECOND = 1_000_000

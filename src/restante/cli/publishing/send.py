@@ -251,7 +251,7 @@ def _consign(
     as_json: bool,
 ) -> None:
     """Stage all sources side by side, for one moment of delivery."""
-    from restante.cli.consignments.staged_files import ConsignmentOptions, consign, tell
+    from restante.cli.publishing.staged_files import ConsignmentOptions, consign, tell
 
     key, attempt, idempotent = options
     with closing(door.link(create=True)) as link:

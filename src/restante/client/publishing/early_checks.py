@@ -10,9 +10,9 @@ from msgspec import UNSET
 from restante import limits
 from restante.errors import InvalidRequest
 from restante.limits import KIB
+from restante.model.names import STEPS
 from restante.model.publishing import intake
 from restante.model.publishing.message import Message
-from restante.model.publishing.names import STEPS
 from restante.model.publishing.refusals import refusal
 
 HEADER_BYTES = 512

@@ -19,7 +19,7 @@ from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.letter_messages import messages_of_letters
+from restante.model.publishing.letters import messages_of_letters
 from restante.model.shards.ranges import Ranges
 from restante.ports.carrier import Silent
 

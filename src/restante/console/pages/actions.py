@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restante.console.pages.frame import page, pager
 from restante.console.pages.groups import group_state
 from restante.console.pages.mailbox import short_id
 from restante.console.pages.message import pretty
 from restante.console.view.figures import counted, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, facts, section, table
 from restante.console.web.console_routes import ConsoleRoute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from restante.console.pages.frame import page, pager
 from restante.console.view.figures import counted, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, bar, facts, on_its_way, section, table
 from restante.console.web.console_routes import ConsoleRoute

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from restante.console.pages.changes import CHANGES, ConsoleChange, Prospect, said
-from restante.console.view.frame import form, page
+from restante.console.pages.frame import form, page
 from restante.console.view.markup import Markup, at, clean, tag
 from restante.console.view.tables import note
 from restante.console.web.console_routes import ConsoleRoute

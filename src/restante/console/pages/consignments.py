@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from restante.console.pages.batches import choose
+from restante.console.pages.frame import page, pager
 from restante.console.view.figures import byte_count, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, facts, section, table
 from restante.console.web.console_routes import ConsoleRoute

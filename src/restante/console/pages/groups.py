@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from restante.console.pages.frame import page, pager
 from restante.console.view.figures import counted, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.tables import badge, facts, section, table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from restante.console.pages.frame import page
 from restante.console.pages.overview import leaves, unit_of, wrong
 from restante.console.pages.shown_answers import ShownHealth, ShownMeasure, ShownNode
 from restante.console.view.figures import relative, short
-from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, tag
 from restante.console.view.tables import section, state_mark, table
 from restante.console.web.console_routes import ConsoleRoute

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from restante.console.pages.frame import page, pager
 from restante.console.view.figures import counted, duration, relative, short, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.run_tables import is_number, report, shown, worded

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from restante.console.pages.frame import page, pager
 from restante.console.pages.shown_answers import ShownHistory, ShownLine, ShownPlace
 from restante.console.view.figures import counted, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, note, section, table
 from restante.console.web.console_routes import ConsoleRoute

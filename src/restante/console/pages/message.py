@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.console.pages.frame import page
 from restante.console.pages.mailbox import check_mailbox
 from restante.console.pages.shown_answers import ShownMessage
 from restante.console.view.figures import byte_count, number, relative, whole
-from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, facts, section
 from restante.console.web.console_routes import ConsoleRoute

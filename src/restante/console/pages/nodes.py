@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from restante.console.pages.frame import page
 from restante.console.pages.shown_answers import ShownHubNode, ShownNodeMap, ShownRound, ShownRounds, ShownShard
 from restante.console.view.figures import counted, relative, whole
-from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, note, section, table
 from restante.console.web.console_routes import ConsoleRoute

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from restante.console.pages.frame import form, page, pager
 from restante.console.pages.shown_answers import ShownClients, ShownSetting, ShownSettings, ShownToken, ShownTokens
 from restante.console.view.figures import relative, whole
-from restante.console.view.frame import form, page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, note, section, table
 from restante.console.web.console_routes import ConsoleRoute

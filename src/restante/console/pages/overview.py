@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from restante.console.pages.batches import batch_rows
+from restante.console.pages.frame import page
 from restante.console.pages.jobs import failing
 from restante.console.pages.nodes import ailing, unserved
 from restante.console.pages.shown_answers import (
@@ -17,7 +18,6 @@ from restante.console.pages.shown_answers import (
     ShownRecipients,
 )
 from restante.console.view.figures import relative, short, whole
-from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import PlotValues, line_plot, max_of, minute_strip
 from restante.console.view.tables import note, on_its_way, section, state_mark, table

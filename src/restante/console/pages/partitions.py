@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from restante.console.pages.frame import page, pager
 from restante.console.pages.shown_answers import ShownPartition, ShownPartitions
 from restante.console.view.figures import number, relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.tables import magnitude, section, table

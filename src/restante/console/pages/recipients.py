@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from restante.console.pages.frame import page, pager
 from restante.console.pages.shown_answers import ShownRecipients
 from restante.console.view.figures import relative, whole
-from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import magnitude, on_its_way, section, table
 from restante.console.web.console_routes import ConsoleRoute

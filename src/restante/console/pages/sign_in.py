@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.console.view.frame import bare_page
+from restante.console.pages.frame import bare_page
 from restante.console.view.markup import BASE, Child, Markup, at, tag
 from restante.console.web.asked_page import address_of
 from restante.console.web.doors import HubAsker

@@ -17,10 +17,10 @@ from restante.model.actions.action_kind import ACTION_KIND, name_and_text
 from restante.model.actions.action_row import ActionRow, action_id_key, action_key, encode_action
 from restante.model.columns.arrow import binaries_of, column_of, strings_of
 from restante.model.publishing.arrival import Arrivals
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
+from restante.model.storage.letter import Letter
 
 
 def accept_letters(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from restante import limits
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 from restante.model.storage.rows import INLINE
 
 

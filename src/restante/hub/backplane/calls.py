@@ -27,9 +27,10 @@ from restante.model.access.access import Grant
 from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import EncodedPublish, Few
-from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.sources.source import refuse_positions
+from restante.model.storage.letter import Letter
 from restante.model.storage.partition import partitions_of
 from restante.ports.backplane import Backplane
 

@@ -22,8 +22,8 @@ from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import encode_columns, encode_letters
 from restante.model.health.hub_metric import HubMetric, counter, gauge
 from restante.model.mailboxes.answers import LogPosition, Receipt
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
+from restante.model.storage.letter import Letter
 from restante.ports.backplane import Backplane, Delivered, Undelivered
 
 LettersOrColumns = Sequence[Letter] | MessageColumns

@@ -38,10 +38,10 @@ from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import arrive
 from restante.model.publishing.few_or_many import are_few
-from restante.model.publishing.letter import Letter
-from restante.model.publishing.letter_messages import messages_of_letters
+from restante.model.publishing.letters import messages_of_letters
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
+from restante.model.storage.letter import Letter
 from restante.ports.backplane import FetchedRecord
 
 _log = logging.getLogger("restante.backplane")

@@ -15,8 +15,8 @@ from restante.model.backplane.record import RECORD_BYTES_BESIDE
 from restante.model.columns.arrow import offsets_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.intake import fill_made_ids
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
+from restante.model.storage.letter import Letter
 from restante.model.storage.partition import partitions_of
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 from restante.ports.clock import Clock

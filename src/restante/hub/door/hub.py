@@ -61,7 +61,7 @@ from restante.model.health.tree import HealthLeaf
 from restante.model.live.committed_mail import Take
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
 from restante.model.producers.producer import ProducerNumbers
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clerk import Clerk, OwnClerk

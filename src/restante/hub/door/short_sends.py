@@ -12,7 +12,7 @@ from restante.hub.engine.commit_request import CommitRequest, LastListener, Loop
 from restante.hub.publishing.publish_request import PlainPublish, ReadMessages
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 
 SendOutcomes = Sequence[Receipt | BaseException]
 """The receipt of each send, or what it was refused for."""

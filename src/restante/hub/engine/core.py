@@ -22,7 +22,7 @@ from restante.hub.engine.committer import Committer, JointPlan, LightPlan
 from restante.hub.engine.partitions import Deed, Partition, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
-from restante.model.publishing.names import name_problem
+from restante.model.names import name_problem
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.head import Head, decode_head
 from restante.model.storage.keys import Cabinet, after_prefix, key_cabinet, number_key

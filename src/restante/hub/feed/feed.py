@@ -33,11 +33,11 @@ from restante.model.feed.feed import (
     schema_of,
 )
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.feed.gathered_messages import Gathered
 from restante.model.feed.span_rows import Choice, Span, SpanRows, in_number_order
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
-from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.keys import key_number, number_key
 from restante.model.storage.run import Run
 

@@ -13,8 +13,8 @@ from restante import limits
 from restante.hub.engine.fronts import Lately
 from restante.hub.feed.feed_pace import Paces
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.feed.gathered_messages import Gathered
 from restante.model.feed.span_rows import SpanRows
-from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.run import Run
 
 K = TypeVar("K", bound=Hashable)

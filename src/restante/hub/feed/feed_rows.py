@@ -23,10 +23,10 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.row_reads import read_data, read_properties, read_records
 from restante.limits import BLOCK_BYTES, COMMIT_FEW_BYTES_MAX
 from restante.model.columns.arrays import Mask, Rows
+from restante.model.feed.gathered_messages import Gathered
 from restante.model.feed.span_rows import Span, SpanRows, first_damaged, gathered_rows
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey
-from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.merge import DrawerStretch
 from restante.model.storage.piece import SegmentPiece

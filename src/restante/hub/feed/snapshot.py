@@ -38,10 +38,10 @@ from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.columns.hashing import Hashes
 from restante.model.columns.texts import Texts
 from restante.model.feed.feed_answers import FeedWish, SnapshotAnswer
+from restante.model.feed.gathered_messages import Gathered, message_column
 from restante.model.feed.span_rows import Choice, Span, SpanRows, joined_arrays, lines_of, mask_of, row_sizes
 from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, time_column
 from restante.model.storage.changes import Space
-from restante.model.storage.gathered_messages import Gathered, message_column
 from restante.model.storage.head import EMPTY_HEAD
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import cabinets_of

@@ -21,9 +21,9 @@ from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.group_starts import starts_of
 from restante.hub.groups.members import known_member, member_id_of, presume_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup
-from restante.model.actions.handed_row import HandedRow, shown_body
 from restante.model.columns.text_ids import unpacked
 from restante.model.groups.group_answers import FewPage, NextAnswer, ReadAfter, Running
+from restante.model.groups.handed_row import HandedRow, shown_body
 from restante.model.mailboxes.answers import moment
 from restante.model.publishing.message import HEALTH_ORIGIN, NEVER
 from restante.model.storage.rows import BUNDLEABLE

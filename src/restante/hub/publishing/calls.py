@@ -30,9 +30,9 @@ from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.broadcast import has_broadcast, spread
 from restante.model.publishing.delay import are_delayed, refuse_combined
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.sources.source import refuse_positions
+from restante.model.storage.letter import Letter
 
 
 def publish(core: Core, call: Publish, caller: Grant) -> Receipt:

@@ -28,8 +28,9 @@ from restante.model.columns.hashing import fingerprints as fingerprints_of
 from restante.model.live.committed_mail import Handed
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_letters, of_batch
-from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.storage.handful import Handful, NameTable
+from restante.model.storage.letter import Letter
 from restante.model.storage.segment_frame import EncodedSegment
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids
 

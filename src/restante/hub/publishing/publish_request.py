@@ -17,9 +17,9 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import Digests
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.storage.changes import BlobKey
+from restante.model.storage.letter import Letter
 from restante.model.storage.segment_frame import EncodedSegment
 
 ROW_BYTES = 512

@@ -20,9 +20,9 @@ from restante.errors import DataDamaged
 from restante.limits import SEND_MESSAGES_MAX
 from restante.model.columns.arrow import Column, column_of, numbers_of, words_of
 from restante.model.columns.texts import Texts
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
 from restante.model.storage.changes import Buffer
+from restante.model.storage.letter import Letter
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
 
 _HEAD = struct.Struct("<4s16sQI")

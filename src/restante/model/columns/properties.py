@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -13,23 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.decoders import json_decoder
-from restante.errors import InvalidRequest
-from restante.limits import PROPERTIES_BYTES_MAX, PROPERTIES_JSON_BYTES_MAX, PROPERTIES_MAX, SEND_BYTES_MAX
-from restante.model.columns.arrow import (
-    Column,
-    binaries_of,
-    bytes_of,
-    column_of,
-    map_array,
-    nulls_of,
-    numbers_of,
-    offsets_of,
-    string_array,
-    texts_of,
-)
-from restante.model.columns.json_documents import is_utf8
-from restante.model.columns.texts import as_bytes
-from restante.model.publishing.validation import Faults
+from restante.model.columns.arrow import Column, binaries_of, bytes_of, map_array, offsets_of, string_array
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
 
@@ -37,47 +20,13 @@ _QUOTE, _BACKSLASH, _FIRST_PLAIN = b'"\\ '
 _decoder = json_decoder(list[dict[str, str]])
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """All entries of a map column, one after another; message i has those from offsets[i] to offsets[i + 1]."""
-
-    keys: pa.StringArray
-    items: pa.StringArray
-    offsets: NDArray[np.int64]
-    absent: NDArray[np.bool_]
-    """Messages whose map is null, whatever lies between their offsets."""
-
-    def counts(self) -> NDArray[np.int64]:
-        return np.where(self.absent, 0, np.diff(self.offsets))
-
-    def rows(self) -> NDArray[np.int64]:
-        """The message of each entry."""
-        return np.repeat(np.arange(len(self.absent)), np.diff(self.offsets))
-
-
 def no_properties(n: int) -> pa.BinaryArray:
     empty: pa.BinaryArray = pa.repeat(pa.scalar(b""), n)
     return empty
 
 
-def encode_properties(maps: pa.MapArray[Any, Any] | None, n: int, faults: Faults) -> pa.BinaryArray:
-    """One compact JSON object a message; empty bytes where there are none, or where they are faulty."""
-    if maps is None:
-        return no_properties(n)
-    offsets: NDArray[np.int64] = numbers_of(maps.offsets).astype(np.int64)
-    absent = nulls_of(maps)
-    if not np.diff(offsets)[~absent].any():
-        return no_properties(n)
-    first, last = int(offsets[0]), int(offsets[-1])
-    keys, bad_keys = _texts(maps.keys.slice(first, last - first))
-    items, bad_items = _texts(maps.items.slice(first, last - first))
-    entries = _Entries(keys, items, offsets - first, absent)
-    _check(entries, bad_keys | bad_items, faults)
-    return _bounded(_objects(entries, ~faults.without(~absent, "properties")), faults)
-
-
 def decode_properties(objects: pa.BinaryArray) -> pa.MapArray[Any, Any]:
-    """The way back; null where a message has no properties. Where many are the same, each is decoded once."""
+    """The maps of stored properties; null where a message has none. Where many are the same, each is decoded once."""
     encoded: Column = objects.dictionary_encode()
     if 2 * len(encoded.dictionary) > len(objects):
         return _decoded(objects)
@@ -98,89 +47,6 @@ def _decoded(objects: pa.BinaryArray) -> pa.MapArray[Any, Any]:
     return map_array(np.cumsum(counts), keys, items, ~filled)
 
 
-def _texts(column: Column) -> tuple[pa.StringArray, NDArray[np.bool_]]:
-    """The texts, and which of them are null or no UTF-8; those are empty."""
-    values = as_bytes(column).cast(pa.binary())
-    bad = nulls_of(values)
-    try:
-        texts_of(values).validate(full=True)
-    except pa.ArrowInvalid:
-        bad = np.array([value is None or not is_utf8(value) for value in values.to_pylist()], np.bool_)
-    if bad.any():
-        values = pc.if_else(column_of(bad), pa.scalar(b""), values)
-    return texts_of(values), bad
-
-
-def _check(entries: _Entries, bad: NDArray[np.bool_], faults: Faults) -> None:
-    rows = entries.rows()
-    live = ~entries.absent
-    faults.add(np.unique(rows[bad & live[rows]]), "properties", "properties must map valid Unicode text to such")
-    counts = entries.counts()
-    faults.add(
-        np.flatnonzero(counts > PROPERTIES_MAX),
-        "properties",
-        lambda row: f"properties has {counts[row]} entries: at most {PROPERTIES_MAX} are allowed",
-    )
-    sizes = _sizes(entries)
-    faults.add(
-        np.flatnonzero(sizes > PROPERTIES_BYTES_MAX),
-        "properties",
-        lambda row: f"properties takes {sizes[row]} bytes, keys and values in all: at most {PROPERTIES_BYTES_MAX}",
-    )
-    if sizes.sum() > SEND_BYTES_MAX:
-        raise InvalidRequest(f"the properties take {sizes.sum()} bytes: a send is at most {SEND_BYTES_MAX}")
-    repeated = _repeated(entries, rows)
-    faults.add(repeated[live[repeated]], "properties", "properties has a key twice: each may be there once")
-
-
-def _sizes(entries: _Entries) -> NDArray[np.int64]:
-    lengths = pc.add(pc.binary_length(entries.keys), pc.binary_length(entries.items))
-    ends = np.concatenate(([0], np.cumsum(numbers_of(lengths), dtype=np.int64)))
-    return np.where(entries.absent, 0, np.diff(ends[entries.offsets]))
-
-
-def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The messages that name a key more than once."""
-    if len(rows) <= 1 or int(np.diff(entries.offsets).max()) <= 1:
-        return np.zeros(0, np.int64)
-    encoded = entries.keys.dictionary_encode()
-    pairs = np.sort(rows * len(encoded.dictionary) + encoded.indices.to_numpy())
-    again = pairs[1:][pairs[1:] == pairs[:-1]]
-    return np.unique(again // max(1, len(encoded.dictionary)))
-
-
-def _objects(entries: _Entries, empty: NDArray[np.bool_]) -> pa.BinaryArray:
-    rows = _pairs(entries.keys, entries.items)
-    if empty.any() or bool((np.diff(entries.offsets) != 1).any()):  # else each message has one entry
-        offsets = column_of(entries.offsets.astype(np.int32))
-        lists = pa.ListArray.from_arrays(offsets, rows, mask=column_of(empty | (entries.counts() == 0)))
-        rows = pc.binary_join(lists, ",")
-    objects: pa.BinaryArray = joined("{", rows, "}", "").fill_null("").view(pa.binary())
-    return objects
-
-
-def _pairs(keys: pa.StringArray, items: pa.StringArray) -> Column:
-    """Each entry as JSON writes it."""
-    if _need_escapes(keys) or _need_escapes(items):
-        return joined(json_texts(keys), json_texts(items), ":")
-    return joined('"', keys, '":"', items, '"', "")
-
-
-def _bounded(objects: pa.BinaryArray, faults: Faults) -> pa.BinaryArray:
-    """The objects without those that are too long: JSON writes a control character as six."""
-    lengths = np.diff(offsets_of(objects))
-    long = lengths > PROPERTIES_JSON_BYTES_MAX
-    if not long.any():
-        return objects
-    faults.add(
-        np.flatnonzero(long),
-        "properties",
-        lambda row: f"properties takes {lengths[row]} bytes as JSON: at most {PROPERTIES_JSON_BYTES_MAX}",
-    )
-    short: pa.BinaryArray = pc.if_else(column_of(long), pa.scalar(b""), objects)
-    return short
-
-
 def joined(*parts: Column) -> Column:
     """The parts of each row, with the last of them in between."""
     join: Column = pc.binary_join_element_wise
@@ -189,14 +55,14 @@ def joined(*parts: Column) -> Column:
 
 def json_texts(texts: pa.StringArray) -> Column:
     """Each text as JSON writes it: mostly it need only be quoted."""
-    if not _need_escapes(texts):
+    if not need_escapes(texts):
         return joined('"', texts, '"', "")
     encoded = texts.dictionary_encode()
     quoted = [msgspec.json.encode(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(quoted, pa.string()).take(encoded.indices)
 
 
-def _need_escapes(texts: pa.StringArray) -> bool:
+def need_escapes(texts: pa.StringArray) -> bool:
     """Whether some text has a quote, a backslash or a control character. All bytes at once take a tenth of what texts take."""
     content = bytes_of(texts)
     return bool((content < _FIRST_PLAIN).any() or (content == _QUOTE).any() or (content == _BACKSLASH).any())

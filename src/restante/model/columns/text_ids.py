@@ -31,7 +31,7 @@ from restante.model.columns.arrow import (
     texts_of,
 )
 from restante.model.columns.uuids import uuid_column
-from restante.model.publishing.names import name_problem
+from restante.model.names import name_problem
 
 _BRACE = ord("{")
 _LENGTH = 2

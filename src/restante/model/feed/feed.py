@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from restante.model.columns.arrays import Numbers, Words
 from restante.model.columns.arrow import Column, column_of, numbers_of, string_array
 from restante.model.columns.texts import Texts
+from restante.model.feed.gathered_messages import Gathered, message_column
 from restante.model.mailboxes.message_tables import MESSAGE_SCHEMA, id_column, time_column
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.gathered_messages import Gathered, message_column
 
 _ID = pa.binary(16)
 _MESSAGE_COLUMNS = (

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from restante.model.columns.arrays import Mask, Numbers, Rows
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.texts import Texts
+from restante.model.feed.gathered_messages import Gathered
 from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.catalog import damaged_directory
-from restante.model.storage.gathered_messages import Gathered
 from restante.model.storage.merge import DrawerStretch, cabinets_of, united
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.row_formats import RECORD, RecordArray

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from restante.model.actions.handed_row import HandedRow
 from restante.model.groups.group import Gone
+from restante.model.groups.handed_row import HandedRow
 from restante.model.uuid_text import UuidText
 
 if TYPE_CHECKING:

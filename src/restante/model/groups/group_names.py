@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from restante import limits
 from restante.errors import InvalidRequest
-from restante.model.publishing.names import name_problem
+from restante.model.names import name_problem
 
 
 def check_group(name: object) -> str:

@@ -24,7 +24,7 @@ from restante.limits import (
 from restante.model.access.access import NO_OWNER, OWNER_BYTES
 from restante.model.jobs.job_answers import JobReport, JobRun, JobRunState, RunFigure, RunTable
 from restante.model.mailboxes.answers import moment
-from restante.model.publishing.names import name_problem
+from restante.model.names import name_problem
 from restante.model.storage.keys import number_key
 
 HOME = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from restante.model.columns.hashing import Hashes
 from restante.model.publishing.arrival import Arrivals
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from restante.model.columns.properties import no_properties
 from restante.model.columns.text_ids import unpacked
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.message_tables import time_of, to_table, value_of
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 from restante.model.storage.keys import Cabinet
+from restante.model.storage.letter import Letter
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
 

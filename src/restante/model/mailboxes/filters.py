@@ -12,7 +12,7 @@ from restante.limits import (
     ORIGIN_CHARACTERS_MAX,
     RECIPIENT_CHARACTERS_MAX,
 )
-from restante.model.publishing.names import name_problem
+from restante.model.names import name_problem
 
 _MOST = {
     "origin": ORIGIN_CHARACTERS_MAX,

@@ -24,8 +24,8 @@ from restante.model.columns.arrow import Column, bytes_of, offsets_of
 from restante.model.columns.hashing import Hashes, text_hash, text_hashes
 from restante.model.columns.text_ids import split, unpacked
 from restante.model.columns.texts import Texts
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import MessageColumns
+from restante.model.storage.letter import Letter
 from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID
 
 _COLUMNS = 10

@@ -13,10 +13,10 @@ from restante import limits
 from restante.model.columns.arrays import Words
 from restante.model.columns.arrow import Column, column_of, nulls_of, words_of
 from restante.model.columns.text_ids import words_of_texts
-from restante.model.columns.text_rules import TextRule, given_texts, name_problems
 from restante.model.columns.texts import as_bytes
 from restante.model.columns.uuids import parse_uuids
 from restante.model.publishing.draft import DraftColumns
+from restante.model.publishing.text_rules import TextRule, given_texts, name_problems
 from restante.model.publishing.validation import Faults
 
 _RULE = TextRule("id", limits.ID_CHARACTERS_MAX, lambda texts: name_problems(texts, "id"))

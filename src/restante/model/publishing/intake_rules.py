@@ -14,14 +14,14 @@ from restante.errors import Fault
 from restante.model.columns import media_types
 from restante.model.columns.arrow import Column, column_of, nulls_of, offsets_of, strings_of
 from restante.model.columns.json_documents import json_problems
-from restante.model.columns.properties import encode_properties
 from restante.model.columns.text_ids import pack, shown_ids
-from restante.model.columns.text_rules import Problems, TextRule, name_problems, required_texts, texts_or_default
 from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_ids import checked_ids
+from restante.model.publishing.intake_properties import encode_properties
 from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, MessageColumns
 from restante.model.publishing.send_bounds import check_bytes, check_count
+from restante.model.publishing.text_rules import Problems, TextRule, name_problems, required_texts, texts_or_default
 from restante.model.publishing.validation import Faults
 
 _DEFAULT = "default"

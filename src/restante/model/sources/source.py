@@ -22,8 +22,8 @@ from restante.errors import DataDamaged, Fault, InvalidMessage, InvalidRequest
 from restante.limits import FAULTS_SHOWN_MAX, SOURCE_CHARACTERS_MAX, SOURCE_POSITION_MAX
 from restante.model.access.access import NO_OWNER, OWNER_BYTES
 from restante.model.mailboxes.answers import moment
+from restante.model.names import name_problem
 from restante.model.publishing.message import MessageColumns
-from restante.model.publishing.names import name_problem
 from restante.model.publishing.refusals import refusal
 from restante.model.sources.source_answers import PartitionPosition
 

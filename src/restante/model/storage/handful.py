@@ -14,7 +14,7 @@ import msgspec
 from restante.errors import DataDamaged
 from restante.limits import ADDRESSES_REMEMBERED_MAX
 from restante.model.columns.hashing import combine_one, text_hash
-from restante.model.publishing.letter import Letter
+from restante.model.storage.letter import Letter
 from restante.model.storage.row_formats import DRAWER, RECORD
 from restante.model.storage.segment import Names, decode_names
 from restante.model.storage.segment_frame import (

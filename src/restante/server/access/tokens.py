@@ -28,8 +28,8 @@ from restante.decoders import json_decoder
 from restante.errors import DataDamaged, InvalidRequest, RestanteError
 from restante.model.access.access import Grant, Role
 from restante.model.groups.group_names import check_group
+from restante.model.names import name_problem
 from restante.model.publishing.message import RESERVED_ORIGINS
-from restante.model.publishing.names import name_problem
 from restante.server.access.private_file import Stamp, content_of, lock_of, locked, replace, stamp_of
 
 FILE_NAME = "tokens.json"

@@ -22,7 +22,6 @@ from restante.errors import Forbidden, InvalidRequest
 from restante.limits import HOSTS_REMEMBERED_MAX
 from restante.server.access.gate import Gate, is_loopback
 from restante.server.connections.exchange import Exchange, Headers
-from restante.server.routes.health import HEALTH_PATHS
 from restante.settings import ServerSettings
 
 EXPOSED = (
@@ -56,8 +55,10 @@ _NAME = re.compile(rb"[A-Za-z0-9.:/_\[\]-]{1,80}")
 class WebAccess:
     """Judges the `Host` and the `Origin` of requests, and answers what browsers ask before a page's request."""
 
-    def __init__(self, settings: ServerSettings, gate: Gate, url: str) -> None:
+    def __init__(self, settings: ServerSettings, gate: Gate, url: str, *, free_paths: Collection[bytes]) -> None:
+        """`free_paths` are those at which anybody may ask, under any name."""
         self._gate = gate
+        self._free_paths = free_paths
         self._names = frozenset(name.lower() for name in (*settings.hosts, settings.host, urlsplit(url).hostname or ""))
         self._addresses = not is_loopback(settings.host)
         self._origins = frozenset(origin.lower().encode() for origin in settings.origins)
@@ -75,7 +76,7 @@ class WebAccess:
             return
         if host is None and exchange.scope.get("http_version") == "1.1":
             raise InvalidRequest("The header Host is missing.", header="Host")
-        if exchange.path in HEALTH_PATHS or not self._gate.open:
+        if exchange.path in self._free_paths or not self._gate.open:
             return
         if host is None or not self._answers_to(host):
             raise Forbidden(

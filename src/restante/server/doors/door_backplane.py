@@ -26,8 +26,8 @@ from restante.model.backplane.accept import Accept
 from restante.model.backplane.backplane_answers import BackplaneStatus, RecordOutcome
 from restante.model.mailboxes.answers import LogPosition, Receipt
 from restante.model.publishing.few_or_many import Few
-from restante.model.publishing.letter import Letter
 from restante.model.sources.source import refuse_positions
+from restante.model.storage.letter import Letter
 from restante.model.storage.partition import partition_of
 from restante.ports.backplane import Backplane
 from restante.server.doors.publish_parts import PublishCut

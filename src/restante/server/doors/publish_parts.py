@@ -38,11 +38,12 @@ from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, UndecodedBody, few_or_many
-from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
 from restante.model.publishing.validation import comparable_rows, misplaced
 from restante.model.shards.ranges import shard_of
+from restante.model.storage.letter import Letter
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import MADE_ID
 from restante.model.uuid_text import RANDOM_BYTES_PER_ID, few_uuids

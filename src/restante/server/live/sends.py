@@ -20,7 +20,7 @@ from restante.model.columns.texts import Texts
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing import intake
 from restante.model.publishing.few_or_many import Few
-from restante.model.publishing.letter import letter_of
+from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal
 from restante.server.access.gate import check_role

@@ -26,6 +26,7 @@ from restante.ports.carrier import Shard, ShardCarrier
 from restante.ports.clock import running_seconds
 from restante.ports.store import Store
 from restante.server.access.web_access import CarriedAccess
+from restante.server.routes.health import HEALTH_PATHS
 from restante.server.serve import ServedPlace, Service
 from restante.settings import Settings
 from restante.settings.tree import KeyPath
@@ -64,7 +65,7 @@ class NodeShard(Service):
             backplane=None if backplane is None else LentBackplane(backplane),
         )
         self.desk.hub.register_measure("nodes", measure)
-        self.application.web = CarriedAccess(settings.server, self.desk.gate, url)
+        self.application.web = CarriedAccess(settings.server, self.desk.gate, url, free_paths=HEALTH_PATHS)
         self._calls = CallConnections()
         self._running: asyncio.Future[None] | None = None
         self._since = running_seconds()

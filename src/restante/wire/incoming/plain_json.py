@@ -15,9 +15,10 @@ from restante.errors import RestanteError
 from restante.model.columns import media_types
 from restante.model.publishing.broadcast import Broadcast
 from restante.model.publishing.few_or_many import are_few
-from restante.model.publishing.letter import Letter, bare_letter, letter_of
+from restante.model.publishing.letters import bare_letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
+from restante.model.storage.letter import Letter
 from restante.wire.incoming.incoming_json import SentMessage, decode_json, message_of, sent_of
 from restante.wire.json_values import compact, utf8_body
 

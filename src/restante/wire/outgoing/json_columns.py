@@ -31,10 +31,11 @@ from restante.model.columns.arrow import (
     words_of,
 )
 from restante.model.columns.json_documents import is_utf8
-from restante.model.columns.properties import encode_properties, joined, json_texts
+from restante.model.columns.properties import joined, json_texts
 from restante.model.columns.text_ids import shown_ids
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import uuid_column
+from restante.model.publishing.intake_properties import encode_properties
 from restante.model.publishing.validation import Faults
 from restante.wire.outgoing.base64_columns import base64_texts
 

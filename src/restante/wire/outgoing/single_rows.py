@@ -17,8 +17,8 @@ import pyarrow as pa
 from restante.model.columns.arrow import words_of
 from restante.model.columns.text_ids import unpacked
 from restante.model.mailboxes.few_rows import StoredLetter
-from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import NEVER
+from restante.model.storage.letter import Letter
 from restante.model.storage.rows import BUNDLEABLE, INLINE
 from restante.wire.outgoing.json_columns import JSON_SHAPE, TEXT_SHAPE, column, shape_of
 

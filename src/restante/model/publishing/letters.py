@@ -6,20 +6,23 @@ columns, which know what is wrong with it, if anything is.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import cast
+from uuid import UUID
 
 import msgspec
 
 from restante import limits
+from restante.decoders import json_decoder
 from restante.model.columns import media_types
 from restante.model.columns.json_documents import json_problem
-from restante.model.columns.text_ids import packed, uuid_of_text
+from restante.model.columns.text_ids import packed, unpacked, uuid_of_text
+from restante.model.names import STEPS
 from restante.model.publishing.intake_messages import EPOCH, MICROSECOND
 from restante.model.publishing.intake_rules import EXPIRY_MAX, EXPIRY_MIN
 from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, Message, text_of
-from restante.model.publishing.names import STEPS
+from restante.model.storage.letter import Letter
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
 
 _DEFAULT = "default"
@@ -29,24 +32,7 @@ _BARE = BUNDLEABLE | INLINE
 _BARE_MADE = _BARE | MADE_ID
 _PLAIN_VALUES = (dict, list, str, int, float, bool, type(None))
 _encoder = msgspec.json.Encoder()
-
-
-class Letter(msgspec.Struct, frozen=True, gc=False):
-    """A message that obeys every rule."""
-
-    id: bytes
-    """Empty: the sender gave none."""
-    recipient: str
-    origin: str
-    kind: str
-    document_type: str
-    media_type: str
-    weight: int
-    flags: int
-    data: bytes
-    properties: bytes
-    """The properties as they are stored: with the id before them if it is no UUID."""
-    expires_at: int
+_stored_properties = json_decoder(dict[str, str])
 
 
 def letter_of(
@@ -112,6 +98,30 @@ def bare_letter(
     weight = -(-len(data) // limits.KIB) or 1
     return Letter(
         parsed, cast("str", recipient), origin, kind, kind, media_type, weight, flags, data, properties, NEVER
+    )
+
+
+def messages_of_letters(letters: Sequence[Letter]) -> Sequence[Message]:
+    """Letters that came from another process, made messages again, for checks that look at whole messages."""
+    return tuple(map(_message_of, letters))
+
+
+def _message_of(letter: Letter) -> Message:
+    text, properties = unpacked(letter.properties)
+    if text is None and letter.id:
+        text = str(UUID(bytes=letter.id))
+    return Message(
+        recipient=letter.recipient,
+        data=letter.data if letter.flags & INLINE else msgspec.UNSET,
+        id=text,
+        origin=letter.origin,
+        kind=letter.kind,
+        document_type=letter.document_type,
+        weight=letter.weight,
+        bundleable=bool(letter.flags & BUNDLEABLE),
+        media_type=letter.media_type,
+        properties=_stored_properties.decode(properties) if properties else {},
+        expires_at=None if letter.expires_at == NEVER else EPOCH + timedelta(microseconds=letter.expires_at),
     )
 
 

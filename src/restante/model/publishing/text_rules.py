@@ -22,7 +22,7 @@ from restante.model.columns.arrow import (
 )
 from restante.model.columns.json_documents import is_utf8
 from restante.model.columns.texts import Texts, encode_bytes
-from restante.model.publishing.names import CONTROL, name_problem
+from restante.model.names import CONTROL, name_problem
 from restante.model.publishing.validation import Faults
 
 Problems = dict[int, str]
