@@ -51,7 +51,7 @@ class TwoNodes:
 
     def asked(self, number: int) -> Counter[str]:
         """How often each route was asked at a door, by its path."""
-        counts = self.doors[number].service.counter.metrics.requests  # type: ignore[attr-defined]  # a door
+        counts = self.doors[number].service.desk.metrics.requests  # type: ignore[attr-defined]  # a door
         found: Counter[str] = Counter()
         for (_, path, _), count in counts.items():
             found[path] += count

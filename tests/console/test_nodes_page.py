@@ -118,7 +118,7 @@ def test_doors_on_one_port_share_the_sessions_of_one_console(tmp_path_factory: p
             assert answer.status == 200
             assert answer.readline()
         seen = [browser.ask("GET", "/console/assets/console.css").status for _ in range(10)]
-        reached = [door.service.counter.metrics.requests for door in several.doors]  # type: ignore[attr-defined]  # doors
+        reached = [door.service.desk.metrics.requests for door in several.doors]  # type: ignore[attr-defined]  # doors
     finally:
         several.stop()
     assert set(seen) == {200}

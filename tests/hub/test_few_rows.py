@@ -39,7 +39,7 @@ def peeked(hub: Hub, recipient: str) -> BundleAnswer:
 def check_alike(hub: Hub, recipient: str) -> BundleAnswer:
     """The bundle as letters, which was found to be the same as columns."""
     few = peeked(hub, recipient)
-    with patch.object(peek, "_FEW_ROWS_MAX", 0):
+    with patch.object(peek, "_LETTERS_MAX", 0):
         columns = peeked(hub, recipient)
     assert few.few
     assert not columns.few
