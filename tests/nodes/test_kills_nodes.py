@@ -17,7 +17,7 @@ from tests.nodes.node_load import NodeLoad, Prober
 from tests.nodes.node_processes import PARTITIONS, SHARDS, NodeCluster, NodeProcess, wait_for
 
 pytestmark = pytest.mark.timeout(7_200 if LONG else 900)
-ROUNDS, PARTS = (500, 20) if LONG else (10, 1)
+ROUNDS, PARTS = (500, 20) if LONG else (20, 2)
 """So many things happen to nodes, in so many campaigns, which workers share."""
 
 
