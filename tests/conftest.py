@@ -179,6 +179,7 @@ _VARIANTS = (
     "server/test_live.py::test_who_sends_without_reading_the_answers_is_not_read_from_either",
     "server/test_protection.py::TestDraining::test_a_hub_whose_folder_is_taken_says_so",
     "server/test_protection.py::TestDraining::test_the_hub_ends_with_0_and_those_who_wait_are_answered[2]",
+    "server/test_publish_link.py::test_a_client_that_reads_no_answers_is_not_read_from_for_ever",
     "stores/test_sqlite_log.py::TestSqliteStoreThatCrashesInsteadOfClosing::test_any_history_agrees_with_a_plain_map",
     "stores/test_sqlite_log.py::TestSqliteStoreThatTransfersAllTheTime::test_any_history_agrees_with_a_plain_map",
     "tools/test_last_failures.py::test_a_run_that_could_not_collect_has_not_run_all",
