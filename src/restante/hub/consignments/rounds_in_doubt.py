@@ -13,7 +13,7 @@ from restante.hub.consignments.staged_parcels import OpenRounds
 from restante.hub.engine.core import Core, uuid_text
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import moment
-from restante.model.shards.node_answers import DoubtState, RoundInDoubt, RoundsInDoubt, all_doubts
+from restante.model.shards.node_answers import DoubtState, RoundInDoubt, RoundsInDoubt, all_in_doubt
 from restante.model.shards.ranges import shard_of
 from restante.model.shards.rounds import RoundPhase, RoundRow
 
@@ -49,7 +49,7 @@ def _of_home(row: RoundRow) -> DoubtState:
 def list_rounds(core: Core, _: ListRounds, __: Grant) -> RoundsInDoubt:
     if core.shard is None:
         return RoundsInDoubt(rounds=())
-    return all_doubts([RoundsInDoubt(rounds=(*_at_home(core), *_prepared(core)))])
+    return all_in_doubt([RoundsInDoubt(rounds=(*_at_home(core), *_prepared(core)))])
 
 
 def _at_home(core: Core) -> Iterator[RoundInDoubt]:

@@ -150,7 +150,7 @@ def not_drained(node: str, only: str) -> RestanteError:
     return NodeUnknown(f"There is no node {node[:64]!r}. GET /v1/nodes lists them.", node=node[:64])
 
 
-def all_doubts(parts: Iterable[RoundsInDoubt]) -> RoundsInDoubt:
-    """The doubts of several shards, the oldest first."""
+def all_in_doubt(parts: Iterable[RoundsInDoubt]) -> RoundsInDoubt:
+    """The rounds in doubt of several shards, the oldest first."""
     found = [own for part in parts for own in part.rounds]
     return RoundsInDoubt(rounds=tuple(sorted(found, key=lambda own: (own.since, own.consignment, own.shard))))

@@ -34,7 +34,7 @@ from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.list_pages import check_order, page_size, page_token
-from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
+from restante.model.shards.node_answers import RoundsInDoubt, all_in_doubt
 from restante.model.sources.source import source_key
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 from restante.server.doors.action_parts import change_poison, list_poison
@@ -253,7 +253,7 @@ async def _delete_source(lines: ShardLines, call: DeleteSource, caller: Grant) -
 
 
 async def _rounds(lines: ShardLines, call: ListRounds, caller: Grant) -> RoundsInDoubt:
-    return all_doubts(await lines.all(call, caller))
+    return all_in_doubt(await lines.all(call, caller))
 
 
 GATHERED: Mapping[type[Call[Any]], GatherList] = {
