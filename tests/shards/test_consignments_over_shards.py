@@ -37,7 +37,7 @@ from restante.model.consignments.consignment import Attempt
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
 from restante.model.mailboxes.answers import BundleAnswer, Reason, Receipt
 from restante.model.publishing.few_or_many import few_or_many
-from restante.model.shards.node_answers import DoubtState, all_doubts
+from restante.model.shards.node_answers import DoubtState, all_in_doubt
 from restante.model.shards.ranges import shard_of
 from restante.model.storage.changes import Space
 from restante.model.storage.partition import partition_of
@@ -340,7 +340,7 @@ def test_what_is_decided_and_not_applied_is_not_yet_visible_and_operators_see_th
         commit(shards, consignment, 3)
     explained = shards.of(AWAY[0]).call(Explain(AWAY[0]))
     assert (explained.reason, explained.not_yet_visible) == (Reason.NOT_YET_VISIBLE, 1)
-    found = all_doubts(hub.call(ListRounds()) for hub in shards.hubs).rounds
+    found = all_in_doubt(hub.call(ListRounds()) for hub in shards.hubs).rounds
     home = partition_of(consignment, PARTITIONS)
     seen = {(own.shard, own.state, own.partitions, own.messages) for own in found}
     assert {own.home for own in found} == {home}
@@ -352,7 +352,7 @@ def test_what_is_decided_and_not_applied_is_not_yet_visible_and_operators_see_th
     assert "shards" in decided.advice
     shards.lose = ()
     settle(shards)
-    assert all_doubts(hub.call(ListRounds()) for hub in shards.hubs).rounds == ()
+    assert all_in_doubt(hub.call(ListRounds()) for hub in shards.hubs).rounds == ()
     assert shards.of(AWAY[0]).call(Explain(AWAY[0])).reason is Reason.READY
 
 
