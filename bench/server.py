@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import pwd
+import random
 import resource
 import socket
 import subprocess
@@ -26,6 +27,9 @@ START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 POLL_SECONDS = 0.02
 LOCALHOST = "127.0.0.1"
+_PORTS = range(20_000, 30_000)
+"""Below those that the system hands out by itself, to outgoing connections among others."""
+_PORTS_TRIED_MAX = 100
 
 Answer = TypeVar("Answer")
 Way = Callable[[], Any]
@@ -162,9 +166,19 @@ def as_user(name: str | None) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOCALHOST, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, outside the range from which the system hands out ports by itself.
+
+    Between this call and the server's start, nothing else is given the port. Nor is a client that tries again and
+    again to reach it while nobody listens: of the system's own range it might get that very port and reach itself.
+    """
+    for port in random.SystemRandom().sample(_PORTS, _PORTS_TRIED_MAX):
+        with socket.socket() as probe:
+            try:
+                probe.bind((LOCALHOST, port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free")
 
 
 def listening(port: int) -> bool | None:

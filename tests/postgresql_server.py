@@ -21,6 +21,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from urllib.parse import quote, urlsplit
 
 import psycopg
@@ -40,6 +41,8 @@ SETTINGS = {
 }
 _CHUNK = 65_536
 _LONG = 4_096
+_BEGIN, _COMMIT, _SYNC = b"\0BEGIN\0", b"\0COMMIT\0", b"S\0\0\0\4"
+"""Parts of what a client sends in a pipeline: statements that are new to the session, and the message that ends it."""
 
 
 class PostgresqlServer:
@@ -125,7 +128,12 @@ class DoubtfulProxy:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._rule: Callable[[bytes, bool], int | None] = lambda _chunk, _answer: None
-        self._deaf = False
+        self._deaf = self._holds = False
+        self._late: set[socket.socket] = set()
+        """Servers' ends of the sessions whose clients were cut off, while what they sent was held."""
+        self._held: SimpleQueue[tuple[socket.socket, bytes]] = SimpleQueue()
+        self._answering: dict[socket.socket, threading.Thread] = {}
+        """The thread that passes on what a server answers."""
         self.cuts = 0
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
@@ -137,6 +145,17 @@ class DoubtfulProxy:
     def cut_before_commit(self) -> None:
         """Only a part of the transaction reaches the server. It is one with a blob: nothing else is as long."""
         self._rule = lambda chunk, answer: len(chunk) // 2 if not answer and len(chunk) > _LONG else None
+
+    def hold_commit(self) -> None:
+        """Cut a session off after its first transaction, which reaches the server when `deliver` passes it on."""
+        self._holds = True
+
+    def deliver(self) -> None:
+        """Pass on what was held, and wait until the server has read it and ended the session."""
+        server, chunk = self._held.get_nowait()
+        server.sendall(chunk)
+        server.shutdown(socket.SHUT_WR)
+        self._answering[server].join()
 
     def cut_all(self, *, deaf: bool = True) -> None:
         """Cut every session; while it is deaf, nobody gets a new one."""
@@ -177,22 +196,39 @@ class DoubtfulProxy:
             for source, target, answer in ((client, server, False), (server, client, True)):
                 thread = threading.Thread(target=self._pump, args=(source, target, answer), daemon=True)
                 self._threads.append(thread)
+                if answer:
+                    self._answering[server] = thread
                 thread.start()
 
     def _pump(self, source: socket.socket, target: socket.socket, answer: bool) -> None:
         try:
             while chunk := source.recv(_CHUNK):
+                if self._holds and not answer and _BEGIN in chunk:
+                    self._hold(chunk, source, target)
+                    return
                 passed = self._rule(chunk, answer)
                 if passed is not None:
                     self._rule = lambda _chunk, _answer: None
                     self.cuts += 1
                     target.sendall(chunk[:passed])
                     break
-                target.sendall(chunk)
+                if source not in self._late:
+                    target.sendall(chunk)
         except OSError:
             pass
         for end in (source, target):
             _shut(end)
+
+    def _hold(self, transaction: bytes, source: socket.socket, target: socket.socket) -> None:
+        self._holds = False
+        while _SYNC not in transaction.partition(_COMMIT)[2]:
+            chunk = source.recv(_CHUNK)
+            if not chunk:
+                raise ConnectionError("the client has gone before its transaction was sent")
+            transaction += chunk
+        self._late.add(target)
+        self._held.put((target, transaction))
+        _shut(source)
 
 
 def _shut(end: socket.socket) -> None:

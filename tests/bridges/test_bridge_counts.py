@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import urllib.request
 
+from bench.server import free_port
 from restante.bridges.bridge_counts import BridgeCounts, metrics_served
-from tests.crash.served import free_port
 
 
 def test_a_line_says_what_happened_and_leaves_out_what_did_not() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import restante
+from bench.server import free_port
 from restante.model.publishing.message import Message
 from tests.cli.places import FolderPlace, HubPlace, Place, run
 
@@ -102,10 +103,7 @@ def test_a_folder_that_is_none_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_no_hub_there_is_one_line(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        result = run("backup", str(tmp_path / "night.tar"), "--hub", url)
+    result = run("backup", str(tmp_path / "night.tar"), "--hub", f"http://127.0.0.1:{free_port()}")
     assert result.exit_code == 1
     assert result.stderr.startswith("error unavailable: ")
     assert result.stderr.count("\n") == 1

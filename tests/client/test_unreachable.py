@@ -17,6 +17,7 @@ import pytest
 
 import restante
 import restante.aio
+from bench.server import free_port
 from restante import Message, errors
 from restante.calls.mailboxes import ListPartitions
 from restante.client.transport import protocol
@@ -31,12 +32,6 @@ from tests.client.talking import Conversation
 PAUSES = 0.3 + 0.6
 """Seconds that two pauses take at the least, when the first is of 0.6 s and chance shortens both by half."""
 NONE = Response(200, {"content-type": "application/json"}, memoryview(b'{"partitions": [], "next": null}'))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.fixture

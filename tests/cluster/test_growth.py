@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import restante
+from bench.server import free_port
 from restante.cluster.reshard import shard_count
 from restante.server.serve import start
 from tests.cluster.lived_hub import Kept, begin, finish, positions
 from tests.cluster.several import SeveralHub
-from tests.crash.served import free_port
 from tests.postgresql_server import schema_address
 
 CHECKOUT = Path(__file__).parents[2]

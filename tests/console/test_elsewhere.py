@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bench.server import free_port
 from restante.server.serve import ServedHub
 from tests.console.conftest import Guarded
 from tests.console.test_streams import _stream
 from tests.console.visiting import Browsing
 
 
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
-
-
 @contextmanager
 def _console(hub: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A console that runs, and its address."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "restante", "console", "--hub", hub, "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -63,7 +57,7 @@ def test_a_hub_elsewhere_is_shown_and_changed(guarded: Guarded) -> None:
 
 
 def test_a_hub_that_is_not_there_is_a_page_that_says_so(hub: ServedHub) -> None:
-    with _console(f"http://127.0.0.1:{_free_port()}") as (_, address):
+    with _console(f"http://127.0.0.1:{free_port()}") as (_, address):
         shown = Browsing(address).get("/recipients/ada?state=waiting")
         assert shown.status == 503
         assert "does not answer" in shown.page.text

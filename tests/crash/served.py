@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,25 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bench.server import free_port
 from restante.assembly import open_store
 from restante.hub.doctor.doctor import examine
 
 CHECKOUT = Path(__file__).parents[2]
-_PORTS = range(20_000, 30_000)
-"""Below those that the system gives to outgoing connections. A client that tries again and again to reach a port of
-those, while nobody listens there, may be given that very port, and be connected to itself."""
-_PORTS_TRIED_MAX = 100
-
-
-def free_port() -> int:
-    for port in random.SystemRandom().sample(_PORTS, _PORTS_TRIED_MAX):
-        with socket.socket() as found:
-            try:
-                found.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
 
 
 class Served:

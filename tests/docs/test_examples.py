@@ -17,7 +17,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from bench.server import free_port
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -75,8 +76,7 @@ class Session:
         self._folder = folder
         self._namespace: dict[str, object] = {"__name__": "__main__"}
         self._background: list[subprocess.Popen[str]] = []
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = str(free.getsockname()[1])
+        self._port = str(free_port())
         scripts = Path(sys.executable).parent
         self._environment = os.environ | {
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",

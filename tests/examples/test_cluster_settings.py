@@ -15,10 +15,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 import restante
+from bench.server import free_port
 from restante.assembly import found_database
 from restante.settings import Settings
 from tests.cli.places import run
-from tests.crash.served import free_port
 from tests.postgresql_server import schema_address
 from tests.waiting import wait_until
 

@@ -14,8 +14,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from bench.server import free_port
 from restante.spark.sessions import java
-from tests.crash.served import free_port
 from tests.kafka.jars import class_path
 
 _SETTINGS = """\

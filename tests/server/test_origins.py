@@ -16,6 +16,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 import restante
+from bench.server import free_port
 from restante import errors, limits
 from restante.model.batches.webhook_rules import secret_text
 from restante.outside.origins import origin_ports
@@ -276,8 +277,7 @@ def test_tries_share_the_time_of_the_call(office: Office) -> None:
 
 
 def test_an_origin_that_is_not_there_is_an_error_that_says_so() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
+    url = f"http://127.0.0.1:{free_port()}/"
     ports = origin_ports(Settings(origins={"charges": OriginSettings(content_url=url, dequeued_url=url)}))
     message = refusal(ports["charges"])
     assert "Connection refused" in message

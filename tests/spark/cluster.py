@@ -14,8 +14,8 @@ from typing import Self
 
 import pyspark
 
+from bench.server import free_port
 from restante.spark.sessions import java
-from tests.crash.served import free_port
 from tests.spark.small_spark import SMALL_JAVA
 
 _START_SECONDS_MAX = 120

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.server import free_port
 from restante.errors import Unavailable
 from restante.spark.sessions import cache, jars
-from tests.crash.served import free_port
 
 
 @pytest.fixture(autouse=True)

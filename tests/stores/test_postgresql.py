@@ -196,6 +196,22 @@ def test_a_commit_whose_transaction_is_still_carried_out_is_not_judged_yet(addre
         assert keys_in(store) == [b"a", b"b"]
 
 
+def test_a_commit_that_the_server_reads_after_its_outcome_was_told_is_not_stored(proxy: DoubtfulProxy) -> None:
+    """A server that is busy has a transaction in a buffer while another session asks what became of it."""
+    with closing(PostgresqlStore.open(proxy.address)) as store:
+        fence = store.raise_fences(1)
+        for key in (b"first", b"second"):
+            proxy.hold_commit()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(entries(key, fence=fence))
+            assert not store.resolve()
+        proxy.deliver()
+        store.commit(entries(b"third", fence=fence))
+        proxy.deliver()
+        store.commit(entries(b"fourth", fence=fence))
+        assert keys_in(store) == [b"fourth", b"third"]
+
+
 def test_a_commit_whose_session_the_server_ends_is_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at a restart: the session tells an error of its own, and seems alive when it does."""
     monkeypatch.setattr(commits, "_dead", lambda _: False)

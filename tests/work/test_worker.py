@@ -339,7 +339,7 @@ def test_hooks_run_around_the_work_and_logs_name_the_action(
 def test_a_port_and_a_file_tell_how_the_worker_is(
     served: ServedHub | SeveralHub, hub: sync.Hub, tmp_path: Path
 ) -> None:
-    from tests.crash.served import free_port
+    from bench.server import free_port
 
     app, port, file = App("watched"), free_port(), tmp_path / "live"
 
@@ -431,9 +431,10 @@ def test_an_action_that_is_too_often_asked_for_is_done_as_often_as_it_may(
 
     with WorkerHere(app, served.url) as worker:
         wait_until(worker.has_partitions, "it has all partitions")
+        began = time.monotonic()
         hub.act_all([wanted_note("seldom.note", f"t{n}", n) for n in range(10)])
         wait_until(lambda: len(at) == 10, "all are done")
-    assert at[-1] - at[0] >= 9 / 20 * 0.9
+    assert at[-1] - began >= 9 / 20 * 0.9
 
 
 def test_an_async_handler_that_takes_too_long_is_cancelled_and_tried_again(

@@ -5,8 +5,9 @@ Otherwise it sets the number to null, which the table refuses. So the transactio
 would not.
 
 If the session dies before the answer, the outcome is unknown, and nothing is committed until `resolve` has found it out. It
-reads the shards' rows with a lock, which waits for a transaction that the server may still be running for the dead session.
-If the number is n + 1 under our fence, the commit is stored; if it is n, it is not.
+waits for a transaction that the server may still be running for the dead session. If the number is n + 1 under our fence, the
+commit is stored. If it is n, the server may not have read the transaction yet, so `resolve` raises the number to n + 2: the
+transaction then fails, whenever the server reads it, and the commit is not stored.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from restante.stores.postgresql.schema import Session
 _MOVE = """
 UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = %b
 """
+_VOID = "UPDATE restante_shards SET commits = commits + 2 WHERE shard = %b AND fence = %b AND commits = %b"
 _LOOK = "SELECT shard, fence, commits FROM restante_shards WHERE shard = ANY(%b) ORDER BY shard FOR UPDATE"
 _PUT = """
 INSERT INTO restante_entries SELECT * FROM unnest(%b::integer[], %b::smallint[], %b::bytea[], %b::bytea[])
@@ -117,11 +119,14 @@ class FencedCommits:
         """Whether the commit that ended in `OutcomeUnknown` is stored; `Unavailable` if that is not known yet."""
         with self._lock:
             assert self._doubtful, "there is a commit in doubt"
-            found = self._look(self._connected())
-            first = self._doubtful[0]
-            stored = found[first] == (self._standing[first].fence, self._standing[first].commits + 1)
+            first, session = self._doubtful[0], self._connected()
+            fence, commits = self._standing[first]
+            found = self._look(session, void=(first, fence, commits))
+            stored = found[first] == (fence, commits + 1)
             if stored:
                 self._move_on(self._doubtful)
+            elif found[first] == (fence, commits + 2):
+                self._standing[first] = found[first]
             self._require_same(found)
             self._doubtful = []
             return stored
@@ -235,9 +240,14 @@ class FencedCommits:
             self._require_same(self._look(session))
         raise translated(error) from error
 
-    def _look(self, session: Session) -> dict[int, ShardStanding]:
-        """The shards' rows, read when no transaction holds them."""
+    def _look(self, session: Session, *, void: tuple[int, int, int] | None = None) -> dict[int, ShardStanding]:
+        """The shards' rows, read when no transaction holds them.
+
+        `void`: a shard with the fence and the number that the commit in doubt moves on from; it can move on no more after this.
+        """
         try:
+            if void is not None:
+                session.execute(_VOID, void)
             found = _standing(session, self._shards)
         except psycopg.errors.LockNotAvailable as error:
             end_session(session, self._pid, self._owner)
