@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,12 +14,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
+from restante.errors import Unavailable
 from restante.limits import HEADER_BYTES_MAX
+from restante.server.connections.exchange import HUB_ENDS, Exchange
+from restante.server.live import web_socket
 from restante.server.serve import ServedHub, Service, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
@@ -299,6 +306,45 @@ class TestDraining:
         process.stderr.close()
         assert process.stdout is not None
         process.stdout.close()
+
+    def test_requests_that_take_longer_than_the_hub_may_take_to_end_get_an_answer_that_says_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun = threading.Semaphore(0)
+
+        async def never(*_: object) -> None:
+            begun.release()
+            await asyncio.Event().wait()
+
+        with start(tmp_path / "data", settings=Settings(server=ServerSettings(drain_seconds=1))) as running:
+            monkeypatch.setattr(running.desk, "call", never)
+            with ThreadPoolExecutor(2) as threads:
+                asked = [
+                    threads.submit(Wire(running.url), method, f"/v1/batches/b{path}")
+                    for method, path in (("GET", ""), ("POST", "/seal"))
+                ]
+                for _ in asked:
+                    begun.acquire()
+                running.stop()
+                read, written = (answer.result() for answer in asked)
+        assert (read.status, read.json()["code"], read.json()["retriable"]) == (503, "unavailable", True)
+        assert (written.status, written.json()["code"], written.json()["retriable"]) == (503, "outcome_unknown", True)
+
+    def test_a_web_socket_that_is_being_opened_when_the_hub_ends_is_refused_with_a_problem(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def ends(_: object, exchange: Exchange) -> None:
+            exchange.scope["restante.socket"].shutdown()
+            raise Unavailable("late")
+
+        monkeypatch.setattr(web_socket, "check_client", ends)
+        with start(tmp_path / "data") as running, pytest.raises(InvalidStatus) as refused:
+            connect(f"ws{running.url.removeprefix('http')}/v1/recipients/ada/live")
+        answer = refused.value.response
+        problem = json.loads(answer.body or b"")
+        assert (answer.status_code, problem["code"], problem["retriable"]) == (503, "unavailable", True)
+        assert problem["detail"] == HUB_ENDS
+        assert "Exception" not in caplog.text
 
     def test_a_hub_whose_port_is_taken_says_so_in_one_line(self, tmp_path: Path) -> None:
         with start(tmp_path / "data") as running:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Sequence
 
-from restante.errors import Internal, RestanteError
+from restante.errors import Internal, OutcomeUnknown, RestanteError, Unavailable
 from restante.server.access.web_access import WebAccess
 from restante.server.connections import pipeline
-from restante.server.connections.exchange import ClientGone, Exchange, Receive, Scope, Send
+from restante.server.connections.exchange import HUB_ENDS, ClientGone, Exchange, Receive, Scope, Send
 from restante.server.desk import Desk
 from restante.server.live import events, web_socket
 from restante.server.live.web_socket import TICKET
@@ -113,6 +114,8 @@ class Application:
             await answer_problem(exchange, error)
         except ClientGone:
             await exchange.break_off()
+        except asyncio.CancelledError:  # by the server, which ends and waits no longer for what is under way
+            await answer_problem(exchange, _unfinished(exchange.method))
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             fields = {"correlation_id": exchange.correlation_id}
             _log.exception("A request failed.", extra={"fields": fields})
@@ -171,6 +174,15 @@ def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
         "caller": exchange.grant.name,
     }
     return told | {"code": exchange.code} if exchange.code else told
+
+
+def _unfinished(method: str) -> RestanteError:
+    """The error for a request that the end of the hub cut off."""
+    if method in ("GET", "HEAD"):
+        return Unavailable(HUB_ENDS)
+    return OutcomeUnknown(
+        "The hub ended before it had answered. The request may have been carried out; repeat it unchanged."
+    )
 
 
 async def answer_problem(exchange: Exchange, error: RestanteError) -> None:

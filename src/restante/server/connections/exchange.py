@@ -28,6 +28,7 @@ PIECE_BYTES: Final = 1024 * 1024
 CORRELATION_ID: Final = b"restante-correlation-id"
 NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 """Keeps browsers from guessing another media type. The server adds it to every HTTP answer."""
+HUB_ENDS = "The hub is about to end. Connect again in a moment."
 _encode_json = msgspec.json.Encoder().encode
 
 

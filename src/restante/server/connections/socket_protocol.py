@@ -16,9 +16,9 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import StatusLike
 
-from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError
+from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError, Unavailable
 from restante.limits import SOCKET_BYTES_UNCOUNTED
-from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of
+from restante.server.connections.exchange import CORRELATION_ID, HUB_ENDS, correlation_id_of
 from restante.server.connections.room import Room
 from restante.wire import media
 from restante.wire.frames import encode_problem
@@ -90,6 +90,8 @@ class _Handshake(ServerProtocol):
 
 def _refusal(status: int, text: str) -> RestanteError:
     """The error for a handshake that failed without, or in, the application."""
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return Unavailable(text.partition("\n")[0])
     if status >= 500:
         return Internal("The hub failed. Its log has more.")
     detail = text.partition("\n")[0]
@@ -212,10 +214,20 @@ class Socket(WebSocketsSansIOProtocol):
             self.live.flush()
 
     def shutdown(self) -> None:
-        if self.live is None and not self.ends_itself:
+        if not self.handshake_complete:
+            self._refuse_at_the_end()
+        elif self.live is None and not self.ends_itself:
             super().shutdown()
         else:
             self.close_timeout = _LINGER_SECONDS  # Do not wait long for the client's close frame.
+
+    def _refuse_at_the_end(self) -> None:
+        """Refuse an upgrade that the application has not answered yet. What it answers after this goes nowhere."""
+        if self.initial_response is None:
+            self.conn.send_response(self.conn.reject(HTTPStatus.SERVICE_UNAVAILABLE, HUB_ENDS))
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.disconnected = True
+            self.transport.close()
 
     def keepalive_timeout(self) -> None:
         if self.live is not None:

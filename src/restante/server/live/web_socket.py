@@ -14,7 +14,7 @@ from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_TIMES
 from restante.model.access.access import Role
 from restante.model.live.live_queue import LiveQueue
 from restante.server.access.passes import Pass
-from restante.server.connections.exchange import ClientGone, Exchange
+from restante.server.connections.exchange import HUB_ENDS, ClientGone, Exchange
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.live.connection import Line, LiveConnection
@@ -59,7 +59,7 @@ async def serve_live(desk: Desk, exchange: Exchange) -> None:
 def check_client(desk: Desk, exchange: Exchange) -> None:
     """Raise if the client cannot be connected."""
     if desk.draining.is_set():
-        raise Unavailable("The hub is about to end. Connect again in a moment.")
+        raise Unavailable(HUB_ENDS)
     exchange.integer("after")
     client = exchange.text("client")
     if client is not None and not 0 < len(client) <= LIVE_CLIENT_CHARACTERS_MAX:
