@@ -222,7 +222,7 @@ class Socket(WebSocketsSansIOProtocol):
             self.close_timeout = _LINGER_SECONDS  # Do not wait long for the client's close frame.
 
     def _refuse_at_the_end(self) -> None:
-        """Refuse an upgrade that the application has not answered yet. What it answers after this goes nowhere."""
+        """Refuse an upgrade that the application has not answered yet. The application's later answer is dropped."""
         if self.initial_response is None:
             self.conn.send_response(self.conn.reject(HTTPStatus.SERVICE_UNAVAILABLE, HUB_ENDS))
             self.transport.write(b"".join(self.conn.data_to_send()))
