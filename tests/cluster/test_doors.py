@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import uuid
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 import restante
@@ -235,6 +237,12 @@ def test_a_shard_that_stays_away_makes_a_list_an_error_and_a_send_partly_stored(
     given = wire.publish({"recipient": here, "data": 1, "id": "a"}, {"recipient": away, "data": 1, "id": "b"})
     assert "ids" not in given.problem
     assert given.problem["retriable"]
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"ws{several.url.removeprefix('http')}/v1/recipients/{away}/live")
+    denial = refused.value.response
+    problem = json.loads(denial.body or b"")
+    assert (denial.status_code, problem["status"], problem["code"]) == (503, 503, "unavailable")
+    assert denial.headers["restante-correlation-id"] == problem["correlation_id"]
     several.start_shard(1)
     again = wire.publish({"recipient": here, "data": 1, "id": "a"}, {"recipient": away, "data": 1, "id": "b"}).json()
     assert (again["accepted"], again["duplicates"]) == (1, 1)

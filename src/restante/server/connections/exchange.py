@@ -272,14 +272,8 @@ class Exchange:
 
     async def deny_socket(self, error: RestanteError) -> None:
         """Refuse to open a web socket, with a problem as the answer."""
-        body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
-        headers = [
-            (CORRELATION_ID, self.correlation_id.encode()),
-            (b"content-type", media.PROBLEM.encode()),
-            NOSNIFF,
-            *problem_headers(error),
-        ]
-        await self._send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
+        status, headers, body = socket_denial(error, self.correlation_id)
+        await self._send({"type": "websocket.http.response.start", "status": status, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": body})
 
     async def problem(self, error: RestanteError) -> None:
@@ -289,6 +283,17 @@ class Exchange:
         self.code = error.code
         body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
         await self.answer(status_of(error.code), body, media_type=media.PROBLEM, headers=list(problem_headers(error)))
+
+
+def socket_denial(error: RestanteError, correlation_id: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """The status, the headers and the body of the answer that refuses to open a web socket."""
+    headers = [
+        (CORRELATION_ID, correlation_id.encode()),
+        (b"content-type", media.PROBLEM.encode()),
+        NOSNIFF,
+        *problem_headers(error),
+    ]
+    return status_of(error.code), headers, _encode_json(problem_of(error, correlation_id=correlation_id))
 
 
 def problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:

@@ -51,7 +51,8 @@ class DoorConnection(HttpConnection):
     def handle_websocket_upgrade(self) -> None:
         path, _, query = self.url.partition(b"?")
         scope = {"type": "websocket", "path": "", "raw_path": path, "query_string": query, "headers": self.headers}
-        upstream = self.door.upstream_of(Exchange(scope, _nothing, _nowhere))
+        exchange = Exchange(scope, _nothing, _nowhere)
+        upstream = self.door.upstream_of(exchange)
         if upstream is None or self._short_answers or self.pipeline or self._is_under_way() or self._refused:
             super().handle_websocket_upgrade()
             return
@@ -59,7 +60,8 @@ class DoorConnection(HttpConnection):
         lines += [b"%b: %b" % header for header in self.headers]
         self.connections.discard(self)
         request = b"\r\n".join([*lines, b"", b""])
-        self.transport.set_protocol(Tunnel(upstream, self.transport, request, self.server_state.connections))
+        own_id, connections = exchange.correlation_id, self.server_state.connections
+        self.transport.set_protocol(Tunnel(upstream, self.transport, request, own_id, connections))
 
 
 class DoorService(HttpServer):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, cast
-
-import msgspec
 
 from restante.errors import RestanteError
 from restante.server.connections.corked_transport import bare
+from restante.server.connections.exchange import socket_denial
 from restante.server.doors.upstream import Upstream
-from restante.wire.problems import problem_of
 
 
 class _FarEnd(asyncio.Protocol):
@@ -48,9 +47,17 @@ class _FarEnd(asyncio.Protocol):
 class Tunnel(asyncio.Protocol):
     """The end of a tunnel at the client. Bytes that come before the shard is reached wait in `_early`."""
 
-    def __init__(self, upstream: Upstream, transport: asyncio.Transport, request: bytes, connections: set[Any]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        transport: asyncio.Transport,
+        request: bytes,
+        correlation_id: str,
+        connections: set[Any],
+    ) -> None:
         self.transport = bare(transport)
         self._connections = connections
+        self._correlation_id = correlation_id
         self._far: _FarEnd | None = None
         self._early = [request]
         connections.add(self)
@@ -71,9 +78,13 @@ class Tunnel(asyncio.Protocol):
         self._early.clear()
 
     def _refuse(self, error: RestanteError) -> None:
-        body = msgspec.json.encode(problem_of(error, correlation_id=""))
-        head = f"HTTP/1.1 503 Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        if self.transport.is_closing():
+            return
+        status, headers, body = socket_denial(error, self._correlation_id)
+        lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
+        lines += [b"%b: %b" % header for header in headers]
+        lines += [b"content-length: %d" % len(body), b"connection: close", b"", body]
+        self.transport.write(b"\r\n".join(lines))
         self.transport.close()
 
     def data_received(self, data: bytes) -> None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from restante.calls.mailboxes import ListPartitions
 from restante.decoders import converted
+from restante.errors import Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.limits import RATE_SAMPLES_MAX, RATE_SECONDS
 from restante.server.health.metrics import Metrics
@@ -83,6 +84,8 @@ class Rates:
             await asyncio.sleep(RATE_SECONDS)
             try:
                 self.take()
+            except Unavailable as error:
+                _log.info("No sample of the rates: %s", error.message)
             except Exception:  # noqa: BLE001  # whatever it is, the next sample may come out
                 _log.exception("A sample of the rates could not be taken.")
 

@@ -57,9 +57,13 @@ class Replays:
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  # the client must not wait for messages that never come
-            _log.exception("A replay failed.")
+            if isinstance(error, RestanteError):
+                detail = error.message
+                _log.info("A replay failed: %s", detail)
+            else:
+                detail = "The hub failed. Its log has more."
+                _log.exception("A replay failed.")
             connection.replay = None
-            detail = error.message if isinstance(error, RestanteError) else "The hub failed. Its log has more."
             await connection.end("failed", detail=detail, seconds=1)
             return
         connection.flush()
