@@ -168,7 +168,7 @@ def as_user(name: str | None) -> dict[str, Any]:
 def free_port() -> int:
     """A port that nobody listens on, outside the range from which the system hands out ports by itself.
 
-    Between this call and the server's start, nothing else is given the port. Nor is a client that tries again and
+    Until a server listens there, the system gives the port to nobody else. Nor is a client that tries again and
     again to reach it while nobody listens: of the system's own range it might get that very port and reach itself.
     """
     for port in random.SystemRandom().sample(_PORTS, _PORTS_TRIED_MAX):

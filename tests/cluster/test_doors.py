@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +23,11 @@ from restante.errors import BatchKeyUsed, InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
 from restante.server.doors.door_routes import choice_of
+from restante.server.doors.door_service import DoorService
 from restante.server.doors.gathered_answers import joined_metrics
+from restante.server.doors.tunnel import Tunnel
+from restante.server.serve import ServedHub
+from restante.settings import ServerSettings, Settings
 from restante.wire.publish import encode_columns
 from tests.cluster.several import SeveralHub
 from tests.server.wire import Wire
@@ -246,6 +252,46 @@ def test_a_shard_that_stays_away_makes_a_list_an_error_and_a_send_partly_stored(
     several.start_shard(1)
     again = wire.publish({"recipient": here, "data": 1, "id": "a"}, {"recipient": away, "data": 1, "id": "b"}).json()
     assert (again["accepted"], again["duplicates"]) == (1, 1)
+
+
+def test_what_the_end_of_a_door_cuts_off_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Semaphore(0)
+
+    async def never(*_: object) -> None:
+        begun.release()
+        await asyncio.Event().wait()
+
+    settings = Settings(server=ServerSettings(drain_seconds=1))
+    several = SeveralHub(tmp_path / "data", settings, shards=2, doors=1)
+    try:
+        several.stop_shard(1)
+        monkeypatch.setattr(several.shards[0].desk, "call", never)
+        with ThreadPoolExecutor(3) as threads:
+            read = threads.submit(Wire(several.url).get, "/v1/batches/b")
+            written = threads.submit(Wire(several.url), "POST", "/v1/batches/b/seal")
+            for _ in range(2):
+                begun.acquire()
+            followed = threads.submit(_refusal, several.url, names(1, several=2)[0])
+            (door,) = several.doors
+            wait_until(lambda: len(_tunnels(door)) == 1, "the web socket is being opened")
+            door.stop()
+            answers = [(answer.result().status, answer.result().problem["code"]) for answer in (read, written)]
+            assert answers == [(503, "unavailable"), (503, "outcome_unknown")]
+            assert followed.result() == (503, "unavailable")
+    finally:
+        several.stop()
+
+
+def _tunnels(door: ServedHub) -> list[object]:
+    assert isinstance(door.service, DoorService)
+    return [one for one in door.service.server.server_state.connections if isinstance(one, Tunnel)]
+
+
+def _refusal(url: str, recipient: str) -> tuple[int, str]:
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"ws{url.removeprefix('http')}/v1/recipients/{recipient}/live")
+    response = refused.value.response
+    return response.status_code, json.loads(response.body or b"")["code"]
 
 
 def test_mailboxes_are_followed_live_and_frames_are_published_through_doors(several: SeveralHub) -> None:

@@ -110,16 +110,8 @@ class Application:
                 route = self._router.find(exchange)
                 self._admit(exchange, route)
                 await self.handle(route, exchange)
-        except RestanteError as error:
-            await answer_problem(exchange, error)
-        except ClientGone:
-            await exchange.break_off()
-        except asyncio.CancelledError:  # by the server, which ends and waits no longer for what is under way
-            await answer_problem(exchange, _unfinished(exchange.method))
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
-            fields = {"correlation_id": exchange.correlation_id}
-            _log.exception("A request failed.", extra={"fields": fields})
-            await answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it is, the client gets an answer
+            await answer_failure(exchange, error)
         self._count(exchange, route, time.perf_counter() - started)
 
     async def handle(self, route: Route, exchange: Exchange) -> None:
@@ -174,6 +166,24 @@ def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
         "caller": exchange.grant.name,
     }
     return told | {"code": exchange.code} if exchange.code else told
+
+
+async def answer_failure(exchange: Exchange, error: BaseException) -> None:
+    """Answer a request that failed, or break it off. The log has what clients are not told."""
+    match error:
+        case RestanteError():
+            await answer_problem(exchange, error)
+        case ClientGone():
+            await exchange.break_off()
+        case asyncio.CancelledError() if exchange.is_read_slowly:
+            # The server ends, and the client may never read an answer to what the server no longer waits for.
+            await exchange.break_off()
+        case asyncio.CancelledError():
+            await answer_problem(exchange, _unfinished(exchange.method))
+        case _:
+            fields = {"correlation_id": exchange.correlation_id}
+            _log.error("A request failed.", exc_info=error, extra={"fields": fields})
+            await answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
 
 
 def _unfinished(method: str) -> RestanteError:

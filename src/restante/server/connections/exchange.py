@@ -238,6 +238,12 @@ class Exchange:
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
+    @property
+    def is_read_slowly(self) -> bool:
+        """Whether bytes are waiting to be sent because the client has not read those before them."""
+        transport = self.scope.get("restante.transport")
+        return transport is not None and transport.get_write_buffer_size() > 0
+
     async def break_off(self) -> None:
         """Abort the connection, because nobody is left to answer, or the answer cannot be finished and must not seem complete."""
         abort = self.scope.get("restante.abort")

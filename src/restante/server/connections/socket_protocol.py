@@ -223,10 +223,10 @@ class Socket(WebSocketsSansIOProtocol):
 
     def _refuse_at_the_end(self) -> None:
         """Refuse an upgrade that the application has not answered yet. The application's later answer is dropped."""
-        if self.initial_response is None:
+        if self.initial_response is None and not self.transport.is_closing():
             self.conn.send_response(self.conn.reject(HTTPStatus.SERVICE_UNAVAILABLE, HUB_ENDS))
             self.transport.write(b"".join(self.conn.data_to_send()))
-            self.disconnected = True
+            self.disconnected, self.initial_response = True, (HTTPStatus.SERVICE_UNAVAILABLE, [], b"")
             self.transport.close()
 
     def keepalive_timeout(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import cast
 
 import msgspec
 
 from restante.errors import RestanteError
-from restante.server.app import ROUTES, Application, answer_problem
-from restante.server.connections.exchange import ClientGone, Exchange, Receive, Send
+from restante.server.app import ROUTES, Application, answer_failure
+from restante.server.connections.exchange import Exchange, Receive, Send
 from restante.server.desk import Desk, DoorDesk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import ShardChoice, choice_of
@@ -44,10 +45,8 @@ class DoorApplication(Application):
             self.web.check(exchange)
             body = await body_of(exchange, receive)
             await forward(self._chosen(choice, exchange, body), exchange, body, receive, send)
-        except RestanteError as error:
-            await answer_problem(exchange, error)
-        except ClientGone:
-            await exchange.break_off()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it is, the client gets an answer
+            await answer_failure(exchange, error)
         self._count(exchange, route, time.perf_counter() - started)
 
     async def handle(self, route: Route, exchange: Exchange) -> None:

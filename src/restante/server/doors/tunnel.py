@@ -6,9 +6,9 @@ import asyncio
 from http import HTTPStatus
 from typing import Any, cast
 
-from restante.errors import RestanteError
+from restante.errors import RestanteError, Unavailable
 from restante.server.connections.corked_transport import bare
-from restante.server.connections.exchange import socket_denial
+from restante.server.connections.exchange import HUB_ENDS, socket_denial
 from restante.server.doors.upstream import Upstream
 
 
@@ -115,4 +115,6 @@ class Tunnel(asyncio.Protocol):
             transport.resume_reading()
 
     def shutdown(self) -> None:
-        """The shard says goodbye to those who are connected, and then closes: that is passed on like everything."""
+        """Refuse a client whose shard is not reached yet. Otherwise the shard says goodbye and closes, which is passed on."""
+        if self._far is None and self._opening.cancel():
+            self._refuse(Unavailable(HUB_ENDS))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from restante.calls.mailboxes import ReadHistory
-from restante.errors import RestanteError
+from restante.errors import RestanteError, Unavailable
 from restante.hub.door.hub import OpenHub
 from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
 from restante.model.columns.arrow import numbers_of
@@ -57,13 +57,12 @@ class Replays:
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  # the client must not wait for messages that never come
-            if isinstance(error, RestanteError):
-                detail = error.message
-                _log.info("A replay failed: %s", detail)
+            if isinstance(error, Unavailable):
+                _log.info("A replay failed: %s", error.message)
             else:
-                detail = "The hub failed. Its log has more."
                 _log.exception("A replay failed.")
             connection.replay = None
+            detail = error.message if isinstance(error, RestanteError) else "The hub failed. Its log has more."
             await connection.end("failed", detail=detail, seconds=1)
             return
         connection.flush()
