@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-rest test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-kafka test-rest test-all test-long check check-types check-rest check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -100,9 +100,15 @@ test-long-%: setup
 	$(LONG) tests/$*
 
 check: setup ## Check format, lint, types (of the TypeScript client too), imports, generated modules, the shape of the code, the docs against the code, and their words.
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-rest
+
+# Without what it remembers of the last time, mypy takes as long as everything else together.
+check-types: setup
+	$(BIN)/mypy $(wildcard $(PATHS))
+
+check-rest: setup
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
 	$(BIN)/ruff check $(wildcard $(PATHS))
-	$(BIN)/mypy $(wildcard $(PATHS))
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_sync.py --check
 	$(BIN)/python tools/check_circles.py
