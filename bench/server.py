@@ -168,8 +168,8 @@ def as_user(name: str | None) -> dict[str, Any]:
 def free_port() -> int:
     """A port that nobody listens on, outside the range from which the system hands out ports by itself.
 
-    Until a server listens there, the system gives the port to nobody else. Nor is a client that tries again and
-    again to reach it while nobody listens: of the system's own range it might get that very port and reach itself.
+    Until a server listens there, the system gives the port to nobody else. A port of the system's own range could go
+    to the very client that tries again and again to reach it, which would then be connected to itself.
     """
     for port in random.SystemRandom().sample(_PORTS, _PORTS_TRIED_MAX):
         with socket.socket() as probe:

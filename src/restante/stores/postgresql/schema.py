@@ -3,9 +3,9 @@
 `restante_shards` has a row for each shard: its first partition, the fence of its owner, and the number of the last commit,
 which every commit raises, as does the end of one whose connection was lost. A shard ends where the next one begins. Rows stay
 for ever, because nothing would fence a commit that found no row; a shard that no longer exists has no first partition.
-`restante_leases` says who owns a shard, `restante_nodes` who is alive. These are separate tables, so that a renewal never waits for a commit. Values and blobs are stored without
-compression (`EXTERNAL`): they are compressed already, or too small, and slices of large ones can be read. Blobs are stored in
-parts, each with the size of the whole.
+`restante_leases` says who owns a shard, `restante_nodes` who is alive. These are separate tables, so that a renewal never waits
+for a commit. Values and blobs are stored without compression (`EXTERNAL`): they are compressed already, or too small, and slices
+of large ones can be read. Blobs are stored in parts, each with the size of the whole.
 """
 
 from __future__ import annotations
