@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Generator
+from typing import Protocol, cast
 
 import uvicorn
 
@@ -105,7 +106,7 @@ class HttpServer:
         return uvicorn.Config(
             self.application,
             http=self.connection,
-            ws=type("Socket", (Socket,), {"room": self.desk.room}),
+            ws=type("Socket", (Socket,), {"room": self.desk.room, "settings": server}),
             ws_max_size=SEND_BYTES_MAX + 64 * KIB,
             ws_ping_interval=server.answer_idle_seconds,
             ws_ping_timeout=server.answer_idle_seconds,
@@ -156,8 +157,7 @@ class HttpServer:
             if loop.time() - due > SWEEP_SECONDS / 4:
                 continue  # the hub itself was slow, so nobody can be blamed
             for connection in tuple(self.server.server_state.connections):
-                if isinstance(connection, HttpConnection):
-                    _sweep(connection, loop.time())
+                _sweep(cast("Swept", connection), loop.time())
 
     async def _give_memory_back(self) -> None:
         while True:
@@ -165,7 +165,17 @@ class HttpServer:
             await self.desk.link.thread(give_back)
 
 
-def _sweep(connection: HttpConnection, now: float) -> None:
+class Swept(Protocol):
+    """A connection of a client, of whatever protocol, that is looked at once a second."""
+
+    transport: asyncio.Transport
+
+    def sweep(self, now: float) -> None:
+        """Cut off a client that is too slow, or a handshake that nobody ends."""
+        ...
+
+
+def _sweep(connection: Swept, now: float) -> None:
     try:
         connection.sweep(now)
     except Exception:  # noqa: BLE001  # whatever it is, the others must be looked at too, and again

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from restante.calls.call import Home
 from restante.errors import MethodNotAllowed, NotFound
+from restante.limits import REQUEST_BYTES_MAX
 from restante.model.access.access import Role
 from restante.server.connections.exchange import CORRELATION_ID, Event, Exchange, Receive, Scope, Send, unquoted
 from restante.server.desk import Desk
@@ -31,6 +32,8 @@ class Route:
     """Which shard of several answers a request."""
     is_long: bool = field(default=False, hash=False)
     """Whether a request may take long although all is well."""
+    body_max: int = field(default=REQUEST_BYTES_MAX, hash=False)
+    """The most bytes of a body, for a door that passes it on unread."""
 
 
 @dataclass(slots=True)

@@ -59,11 +59,8 @@ async def read_body(
     desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
     """Read the whole body, and decompress it. With `parcel`, its bytes take room."""
-    declared = length_of(exchange, limit=limit)
-    if parcel is not None and declared:
-        parcel.grow_to(declared)
     begun = time.monotonic()
-    body = await _received(exchange, declared, parcel, limit)
+    body = await received(exchange, parcel, limit)
     exchange.came_at = time.monotonic()
     if exchange.came_at - begun > PASS_LOOK_SECONDS:
         _admit_again(desk, exchange)
@@ -126,20 +123,25 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
         raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
 
-async def _received(exchange: Exchange, declared: int | None, parcel: PublishRoom | None, limit: int) -> Buffer:
+async def received(exchange: Exchange, parcel: PublishRoom | None, limit: int) -> Buffer:
+    """The whole body as it came. With `parcel`, its bytes take room."""
+    declared = length_of(exchange, limit=limit)
+    if parcel is not None and declared:
+        parcel.grow_to(declared)
+    body = None
     if declared is not None and declared > WHOLE_BYTES_MIN:
-        whole = await exchange.whole_body()
-        if whole is not None:
-            return whole
+        body = await exchange.whole_body()
+    if body is None:
+        body = await _in_pieces(exchange, parcel, limit)
+    if declared is not None and len(body) != declared:
+        raise InvalidRequest(f"The body has {len(body)} bytes, its Content-Length says {declared}.")
+    return body
+
+
+async def _in_pieces(exchange: Exchange, parcel: PublishRoom | None, limit: int) -> Buffer:
     piece, more = await exchange.chunk()
-    if more or len(piece) > limit:
-        return await _collected(exchange, piece, declared, parcel, limit, more=more)
-    return piece
-
-
-async def _collected(
-    exchange: Exchange, piece: bytes, declared: int | None, parcel: PublishRoom | None, limit: int, *, more: bool
-) -> bytearray:
+    if not more and len(piece) <= limit:
+        return piece
     body = bytearray()
     while True:
         body += piece
@@ -148,11 +150,8 @@ async def _collected(
         if parcel is not None:
             parcel.grow_to(len(body))
         if not more:
-            break
+            return body
         piece, more = await exchange.chunk()
-    if declared is not None and len(body) != declared:
-        raise InvalidRequest(f"The body has {len(body)} bytes, its Content-Length says {declared}.")
-    return body
 
 
 def too_large(limit: int) -> BodyTooLarge:

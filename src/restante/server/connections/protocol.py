@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import httptools
@@ -106,7 +106,8 @@ class HttpConnection(HttpToolsProtocol):
         if self._known_heads.any and not self._within and self._goes_as_before(data):
             return
         fresh, self._begun, body_bytes, self._latest_head = not self._within, 0, self._body_bytes, None
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._within and not self._refused:
             if self._in_headers:
                 self._count_unfinished(len(data), fresh=fresh)
@@ -114,6 +115,35 @@ class HttpConnection(HttpToolsProtocol):
                 self._count_beside(len(data), went_on=self._begun > 0 or self._body_bytes > body_bytes)
         elif fresh and self._begun == 1:
             self._remember_head(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse received bytes. Those after the head of an upgrade belong to the web socket, or to the next request.
+
+        The parser stops after a head that asks for an upgrade, of whatever kind. Such a request has no body: see
+        `on_headers_complete`.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+                if self._should_upgrade():
+                    self._leave_to_web_socket(data)
+                    return
+            except httptools.HttpParserError:
+                self.send_400_response("The request is no valid HTTP.")
+                return
+            else:
+                return
+            if self._refused or self.transport.is_closing():
+                return
+
+    def _leave_to_web_socket(self, early: bytes) -> None:
+        """Hand the connection over, with the bytes that came together with the handshake."""
+        self.handle_websocket_upgrade()
+        heir = self._bare.get_protocol()
+        if early and heir is not self and isinstance(heir, asyncio.Protocol) and not self.transport.is_closing():
+            heir.data_received(early)
 
     def _remember_head(self, data: bytes) -> None:
         """Remember the head of the received data, which was exactly one request."""
@@ -173,6 +203,9 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._check_headers(self._named_bytes)
+        if self.parser.should_upgrade() and announces_body(self.headers):
+            # The parser would end the request here, and take its body for the next request.
+            self._refuse(400, "invalid_request", "A request that asks for an upgrade, or to connect, has no body.")
         if self._refused:
             return
         self._admitted = self._let_in_short()
@@ -474,6 +507,14 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.write_eof()
             self._lingers = self.loop.time() + _LINGER_SECONDS
+
+
+def announces_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the headers of a request say that a body follows."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 \t") != b"")
+        for name, value in headers
+    )
 
 
 def _parser(connection: HttpConnection) -> httptools.HttpRequestParser:

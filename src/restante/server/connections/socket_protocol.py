@@ -20,6 +20,7 @@ from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overload
 from restante.limits import SOCKET_BYTES_UNCOUNTED
 from restante.server.connections.exchange import CORRELATION_ID, HUB_ENDS, correlation_id_of
 from restante.server.connections.room import Room
+from restante.settings import ServerSettings
 from restante.wire import media
 from restante.wire.frames import encode_problem
 from restante.wire.problems import problem_of
@@ -102,7 +103,8 @@ class Socket(WebSocketsSansIOProtocol):
     """One WebSocket. A client that answers no ping is disconnected, and frames that it has not read are discarded."""
 
     room: Room
-    """Set on a subclass, because uvicorn makes the instances."""
+    settings: ServerSettings
+    """Set on a subclass, like the room, because uvicorn makes the instances."""
     live: Pushing | None = None
     """The part that pushes messages over this socket. It also decides when to close the socket."""
     ends_itself = False
@@ -119,9 +121,19 @@ class Socket(WebSocketsSansIOProtocol):
         """The bytes that take room."""
         self._loose = 0
         """The number of separate parts of an unfinished message."""
+        self._began = self.loop.time()
+        self._closes_since: float | None = None
 
     def data_received(self, data: bytes) -> None:
+        if self.handshake_initiated and not self.handshake_complete:
+            self._refuse_handshake(
+                HTTPStatus.BAD_REQUEST, "A WebSocket sends nothing before its handshake is answered."
+            )
+            return
         super().data_received(data)
+        if not self.handshake_initiated:
+            self._refuse_handshake(HTTPStatus.BAD_REQUEST, "The handshake of a WebSocket cannot be read.")
+            return
         try:
             self._hold()
         except Overloaded as error:
@@ -215,18 +227,28 @@ class Socket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         if not self.handshake_complete:
-            self._refuse_at_the_end()
+            self._refuse_handshake(HTTPStatus.SERVICE_UNAVAILABLE, HUB_ENDS)
         elif self.live is None and not self.ends_itself:
             super().shutdown()
         else:
             self.close_timeout = _LINGER_SECONDS  # Do not wait long for the client's close frame.
 
-    def _refuse_at_the_end(self) -> None:
-        """Refuse an upgrade that the application has not answered yet. The application's later answer is dropped."""
+    def sweep(self, now: float) -> None:
+        """Give up a handshake that the application has not answered in time, and a client that does not take the last bytes."""
+        if self.transport.is_closing():
+            self._closes_since = self._closes_since or now
+            if now - self._closes_since > self.settings.answer_idle_seconds:
+                self.transport.abort()
+        elif not self.handshake_complete and now - self._began > self.settings.header_seconds:
+            self._refuse_handshake(HTTPStatus.SERVICE_UNAVAILABLE, "The hub did not open the WebSocket in time.")
+
+    def _refuse_handshake(self, status: HTTPStatus, text: str) -> None:
+        """Refuse an upgrade that is not answered yet. The application's later answer is dropped."""
         if self.initial_response is None and not self.transport.is_closing():
-            self.conn.send_response(self.conn.reject(HTTPStatus.SERVICE_UNAVAILABLE, HUB_ENDS))
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.disconnected, self.initial_response = True, (HTTPStatus.SERVICE_UNAVAILABLE, [], b"")
+            # The library may have written an answer of its own already, which says more.
+            own = b"".join(self.conn.data_to_send())
+            self.transport.write(own or self.conn.reject(status, text).serialize())
+            self.disconnected, self.initial_response = True, (status, [], b"")
             self.transport.close()
 
     def keepalive_timeout(self) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 import msgspec
 
 from restante.errors import RestanteError
+from restante.limits import REQUEST_BYTES_MAX
 from restante.server.app import ROUTES, Application, answer_failure
+from restante.server.connections.bodies import received
 from restante.server.connections.exchange import Exchange, Receive, Send
+from restante.server.connections.room import PublishRoom
 from restante.server.desk import Desk, DoorDesk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import ShardChoice, choice_of
 from restante.server.doors.gathered_answers import GATHERED_ANSWERS, METRICS, RATES
 from restante.server.doors.joint_backup_answer import joint_backup
 from restante.server.doors.sibling_doors import SiblingDoors
-from restante.server.doors.upstream import Upstream, body_of, forward
+from restante.server.doors.upstream import Upstream, forward
+from restante.server.live.web_socket import TICKET
 from restante.server.route_table import Route
 
 
@@ -43,8 +48,10 @@ class DoorApplication(Application):
             return
         try:
             self.web.check(exchange)
-            body = await body_of(exchange, receive)
-            await forward(self._chosen(choice, exchange, body), exchange, body, receive, send)
+            self._admit_passing(exchange, route)
+            with self._room_for(route) as room:
+                body = bytes(await received(exchange, room, route.body_max))
+                await forward(self._chosen(choice, exchange, body), exchange, body, receive, send)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it is, the client gets an answer
             await answer_failure(exchange, error)
         self._count(exchange, route, time.perf_counter() - started)
@@ -79,12 +86,22 @@ class DoorApplication(Application):
         except RestanteError:
             return self.upstreams[0]
 
+    def _room_for(self, route: Route) -> AbstractContextManager[PublishRoom | None]:
+        """Room for a large body. Small ones take none, as in the shard: a heartbeat must not wait for publishes."""
+        return self._desk.room.publish() if route.body_max > REQUEST_BYTES_MAX else nullcontext()
+
+    def _admit_passing(self, exchange: Exchange, route: Route) -> None:
+        """Refuse a caller who may not make this request. Only the shard that made a ticket can judge it."""
+        if TICKET not in exchange.given:
+            self._admit(exchange, route)
+
     def upstream_of(self, exchange: Exchange) -> Upstream | None:
         """The server to which a web socket is handed through; None if the door takes it itself."""
         try:
             self.web.check(exchange)
             route = self._sockets.find(exchange)
             choice = choice_of(route)
+            self._admit_passing(exchange, route)
             return None if choice is None else self._chosen(choice, exchange, b"")
         except RestanteError:
             return None

@@ -61,7 +61,8 @@ class DoorConnection(HttpConnection):
         self.connections.discard(self)
         request = b"\r\n".join([*lines, b"", b""])
         own_id, connections = exchange.correlation_id, self.server_state.connections
-        self.transport.set_protocol(Tunnel(upstream, self.transport, request, own_id, connections))
+        patience = self.settings.header_seconds
+        self.transport.set_protocol(Tunnel(upstream, self.transport, request, own_id, connections, patience))
 
 
 class DoorService(HttpServer):

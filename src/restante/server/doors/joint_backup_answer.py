@@ -96,10 +96,10 @@ async def _dropped(lines: ShardLines, cut: str) -> None:
 @asynccontextmanager
 async def _part(upstream: Upstream, exchange: Exchange, cut: str) -> AsyncIterator[UpstreamAnswer]:
     """The backup of one shard, on its way. It is made while this waits."""
-    head = head_bytes(exchange, bodiless=True).removesuffix(b"\r\n") + b"%b: %b\r\n\r\n" % (CUT, cut.encode())
+    head = head_bytes(exchange).removesuffix(b"\r\n") + b"%b: %b\r\n\r\n" % (CUT, cut.encode())
     connection = await upstream.fresh()
     try:
-        await connection.write(head)
+        await connection.ask(head)
         if not await connection.head() or connection.status != 200:
             raise Unavailable(f"{upstream.name} has no part of the backup to give. Try again.")
         yield connection

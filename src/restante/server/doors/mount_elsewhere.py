@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from restante.errors import RestanteError
+from restante.limits import REQUEST_BYTES_MAX
 from restante.server.app import answer_problem
+from restante.server.connections.bodies import received
 from restante.server.connections.exchange import ClientGone, Exchange, Receive, Scope, Send
-from restante.server.doors.upstream import Upstream, body_of, forward
+from restante.server.doors.upstream import Upstream, forward
 
 
 class MountElsewhere:
@@ -18,7 +20,7 @@ class MountElsewhere:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send)
         try:
-            body = await body_of(exchange, receive)
+            body = bytes(await received(exchange, None, REQUEST_BYTES_MAX))
             await forward(self._upstream, exchange, body, receive, send)
         except RestanteError as error:
             await answer_problem(exchange, error)

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from restante.errors import RestanteError, Unavailable
+from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.server.connections.corked_transport import bare
 from restante.server.connections.exchange import HUB_ENDS, socket_denial
 from restante.server.doors.upstream import Upstream
@@ -24,7 +25,7 @@ class _FarEnd(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.near is not None:
-            self.near.transport.write(data)
+            self.near.answer(data)
 
     def eof_received(self) -> bool:
         if self.near is not None and self.near.transport.can_write_eof():
@@ -45,7 +46,7 @@ class _FarEnd(asyncio.Protocol):
 
 
 class Tunnel(asyncio.Protocol):
-    """The end of a tunnel at the client. Bytes that come before the shard is reached wait in `_early`."""
+    """The end of a tunnel at the client, which is not read from until the shard is reached."""
 
     def __init__(
         self,
@@ -54,13 +55,18 @@ class Tunnel(asyncio.Protocol):
         request: bytes,
         correlation_id: str,
         connections: set[Any],
+        patience_seconds: float,
     ) -> None:
         self.transport = bare(transport)
+        self.transport.pause_reading()
         self._connections = connections
         self._correlation_id = correlation_id
         self._far: _FarEnd | None = None
-        self._early = [request]
+        self._request = request
+        self._answered = False
+        """Whether the shard has said anything."""
         connections.add(self)
+        self._gives_up_at = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS + patience_seconds
         self._opening = asyncio.ensure_future(self._open(upstream))
 
     async def _open(self, upstream: Upstream) -> None:
@@ -74,8 +80,8 @@ class Tunnel(asyncio.Protocol):
         if self.transport.is_closing() or far.transport is None:
             self.connection_lost(None)
             return
-        far.transport.write(b"".join(self._early))
-        self._early.clear()
+        far.transport.write(self._request)
+        self.resume(self.transport)
 
     def _refuse(self, error: RestanteError) -> None:
         if self.transport.is_closing():
@@ -88,10 +94,20 @@ class Tunnel(asyncio.Protocol):
         self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        """Pass bytes of the client on. Before the shard is reached, only those come that were read with the request."""
         if self._far is None or self._far.transport is None:
-            self._early.append(data)
+            self._request += data
         else:
             self._far.transport.write(data)
+
+    def answer(self, data: bytes) -> None:
+        self._answered = True
+        self.transport.write(data)
+
+    def sweep(self, now: float) -> None:
+        """Give up a shard that does not answer the handshake. Afterwards, the shard looks after the web socket."""
+        if not self._answered and now > self._gives_up_at:
+            self._refuse(Unavailable("The shard of this mailbox did not answer in time. Connect again in a moment."))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
         self._connections.discard(self)

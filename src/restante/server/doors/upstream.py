@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, cast
 
 import httptools
 
 from restante.cluster.places import LinePlace
 from restante.errors import OutcomeUnknown, Unavailable
-from restante.limits import SEND_BYTES_MAX, SHARD_PATIENCE_SECONDS
-from restante.server.connections.bodies import length_of, too_large
+from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
 
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"expect", b"upgrade", b"proxy-connection", b"te"})
-_ABOUT_A_BODY = frozenset({b"content-length", b"transfer-encoding", b"content-type", b"content-encoding", b"trailer"})
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"trailer"})
+"""The client's own framing of a body. A request is passed on with the length of the body that is there."""
+_ABOUT_A_BODY = frozenset({b"content-type", b"content-encoding"})
 _OURS = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"date", b"server", b"x-content-type-options"})
 """Headers of an answer that this server gives itself."""
 _KEPT_MAX = 64
@@ -24,6 +24,10 @@ _BUFFER_BYTES = 256 * 1024
 _PAUSE_SECONDS = 0.05
 _SAFE = frozenset({"GET", "HEAD"})
 """Asked again if the shard went away: a peek gives the same bundle again."""
+
+
+class _SurplusAnswer(Exception):
+    """The error for more bytes from a shard than the answer that it was asked for."""
 
 
 class UpstreamAnswer(asyncio.Protocol):
@@ -42,7 +46,7 @@ class UpstreamAnswer(asyncio.Protocol):
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.has_head = self.whole = self.keeps = False
-        self.lost = False
+        self.lost = self._asked = self._early = False
         self._pieces: deque[bytes] = deque()
         self._bytes = 0
         self._parser = httptools.HttpResponseParser(self)
@@ -52,12 +56,19 @@ class UpstreamAnswer(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        if not self._asked:
+            self.abort()  # Bytes that nobody asked for, after the end of the answer before.
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.lost = True
             self.abort()
         self._woken.set()
+
+    def on_message_begin(self) -> None:
+        if self.whole:
+            raise _SurplusAnswer  # The answer to a request that was never made: later answers would go to the wrong callers.
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
         self.lost = True
@@ -75,6 +86,7 @@ class UpstreamAnswer(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self.status, self.has_head = self._parser.get_status_code(), True
+        self._early = self.transport is None or self.transport.get_write_buffer_size() > 0
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -84,7 +96,8 @@ class UpstreamAnswer(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self.status >= 200:
-            self.whole, self.keeps = True, self._parser.should_keep_alive()
+            # A far end that answered before it had the whole request may take the rest of it for the next one.
+            self.whole, self.keeps = True, self._parser.should_keep_alive() and not self._early
         else:
             self.has_head, self.headers = False, []
 
@@ -92,9 +105,15 @@ class UpstreamAnswer(asyncio.Protocol):
     def closing(self) -> bool:
         return self.lost or self.transport is None or self.transport.is_closing()
 
-    async def write(self, data: bytes) -> None:
+    async def ask(self, head: bytes, body: bytes = b"") -> None:
+        """Write a whole request."""
         assert self.transport is not None
-        self.transport.write(data)
+        if len(body) < _BUFFER_BYTES:
+            self.transport.write(head + body)
+        else:
+            self.transport.write(head)
+            self.transport.write(body)
+        self._asked = True
         await self._writable.wait()
 
     async def head(self) -> bool:
@@ -175,11 +194,11 @@ class Upstream:
         self._kept.clear()
 
 
-def head_bytes(exchange: Exchange, *, bodiless: bool = False) -> bytes:
+def head_bytes(exchange: Exchange, body: bytes | None = None) -> bytes:
     """The request line and the headers as they came, less those about the connection; they end with an empty line.
 
-    `bodiless` leaves out those about the body, too: else the shard would wait for a body, and take the next request on this
-    connection for it.
+    The length that they state is that of `body`, and never what the client said. Without one, they say nothing of a body:
+    else the shard would wait for a body, and take the next request on this connection for it.
 
     A HEAD is passed on as a GET, so that the parser finds the end of the answer; the server of the door leaves the body out.
     HTTP/1.0 may come without a Host, which is judged here already, and is passed on as HTTP/1.1, which may not.
@@ -190,22 +209,20 @@ def head_bytes(exchange: Exchange, *, bodiless: bool = False) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (method.encode(), target)]
     if exchange.raw(b"host") is None:
         lines.append(b"host: localhost")
-    left_out = _HOP_BY_HOP | _ABOUT_A_BODY if bodiless else _HOP_BY_HOP
+    left_out = _HOP_BY_HOP | _FRAMING if body is not None else _HOP_BY_HOP | _FRAMING | _ABOUT_A_BODY
     lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in left_out]
+    if body is not None:
+        lines.append(b"content-length: %d" % len(body))
     return b"\r\n".join([*lines, b"", b""])
-
-
-def is_chunked(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    return any(name == b"transfer-encoding" for name, _ in headers)
 
 
 async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: Receive, send: Send) -> None:
     """Have a request answered by the server of a shard."""
-    head = head_bytes(exchange)
+    head = head_bytes(exchange, body)
     while True:
         connection, fresh = await upstream.take()
         try:
-            await _write(connection, head, body, chunked=is_chunked(exchange.scope["headers"]))
+            await connection.ask(head, body)
             if await _unless_gone(connection, receive):
                 await _pass_back(connection, exchange, send)
                 upstream.keep(connection)
@@ -218,34 +235,6 @@ async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: 
             raise OutcomeUnknown(f"{upstream.name} ended before it answered. It may have been carried out.")
         if fresh:
             await asyncio.sleep(_PAUSE_SECONDS)
-
-
-async def body_of(exchange: Exchange, receive: Receive) -> bytes:
-    """The whole body, up to the largest that any route takes. The shard refuses a body that is too large for its own route."""
-    known = length_of(exchange, limit=SEND_BYTES_MAX) is not None
-    whole = await exchange.whole_body() if known else None
-    if whole is not None:
-        return bytes(whole)
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise ClientGone
-        pieces.append(event["body"])
-        size += len(event["body"])
-        if size > SEND_BYTES_MAX:
-            raise too_large(SEND_BYTES_MAX)
-        if not event["more_body"]:
-            return b"".join(pieces)
-
-
-async def _write(connection: UpstreamAnswer, head: bytes, body: bytes, *, chunked: bool) -> None:
-    if chunked:
-        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
-    await connection.write(head + body if len(body) < _BUFFER_BYTES else head)
-    if len(body) >= _BUFFER_BYTES:
-        await connection.write(body)
 
 
 async def _unless_gone(connection: UpstreamAnswer, receive: Receive) -> bool:
@@ -286,7 +275,7 @@ async def fetch(
 
     `header` is one more line.
     """
-    head = head_bytes(exchange, bodiless=True)
+    head = head_bytes(exchange)
     if header:
         head = head.removesuffix(b"\r\n") + header + b"\r\n\r\n"
     if path is not None:
@@ -295,7 +284,7 @@ async def fetch(
     while True:
         connection, fresh = await upstream.take()
         try:
-            await connection.write(head)
+            await connection.ask(head)
             if await connection.head():
                 pieces = []
                 while (piece := await connection.piece()) is not None:

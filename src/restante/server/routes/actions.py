@@ -15,6 +15,7 @@ from restante.calls.actions import (
     SendActions,
 )
 from restante.calls.call import Home, query_names
+from restante.limits import SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
@@ -138,7 +139,7 @@ async def report_each(desk: Desk, exchange: Exchange) -> None:
 
 
 SEND = Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"}))
-REPORT = Route("POST", _OUTCOMES, report, _WORKING)
+REPORT = Route("POST", _OUTCOMES, report, _WORKING, body_max=SEND_BYTES_MAX)
 REPORT_EACH = Route("POST", _JOINT_OUTCOMES, report_each, _WORKING, home=Home.ALL)
 ROUTES = (
     SEND,

@@ -18,7 +18,7 @@ from restante.calls.consignments import (
 )
 from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
-from restante.limits import WRITER_NUMBER_MAX
+from restante.limits import SEND_BYTES_MAX, WRITER_NUMBER_MAX
 from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
 from restante.server.connections.bodies import decoded, read_json, read_nothing, read_request
@@ -157,5 +157,5 @@ ROUTES = (
     Route("GET", _CONSIGNMENT, show, _LOOKING),
     Route("DELETE", _CONSIGNMENT, discard, _USING),
     Route("POST", _CONSIGNMENT + "/parcels", stage, _USING, frozenset(_Place._fields), home=Home.ALL),
-    Route("POST", _CONSIGNMENT + "/commit", commit, _USING),
+    Route("POST", _CONSIGNMENT + "/commit", commit, _USING, body_max=SEND_BYTES_MAX),
 )
