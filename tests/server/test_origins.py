@@ -338,6 +338,23 @@ def test_a_hub_collects_content_over_http_and_tells_the_origin(office: Office, t
     assert office.asked[2] == office.asked[3]
 
 
+@pytest.mark.parametrize("name", ["http_proxy", "all_proxy"])
+def test_origins_are_called_past_the_proxies_of_the_environment(
+    office: Office, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with Office() as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv(name, proxy.url)
+        office.answers = [says(b"content")]
+        port = office.port()
+        assert fetched(port).data == b"content"
+        tell(port)
+        proxy.shutdown()
+    assert (len(office.asked), proxy.asked) == (2, [])
+
+
 def test_a_hub_closes_although_an_origin_is_silent(office: Office, tmp_path: Path) -> None:
     asked, ended = threading.Event(), threading.Event()
 
