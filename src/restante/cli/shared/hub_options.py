@@ -185,7 +185,7 @@ def settings_here() -> Settings:
 
 def hear_client() -> None:
     """Print what the client says while it tries again, from now on. A second call changes nothing."""
-    from restante.client.transport.unreachable import LOGGER
+    from restante.client.transport.address import LOGGER
 
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(handler, SaidLogs) for handler in logger.handlers):
