@@ -371,12 +371,13 @@ class Origin:
     def __init__(self) -> None:
         self.asked: list[ContentRequest] = []
         self.fails = False
+        self.content = Content(data=b"<xml/>", media_type="application/xml")
 
     def __call__(self, request: ContentRequest) -> Content:
         self.asked.append(request)
         if self.fails:
             raise Unavailable("not now")
-        return Content(data=b"<xml/>", media_type="application/xml")
+        return self.content
 
 
 @pytest.fixture
@@ -406,6 +407,19 @@ def test_a_claim_check_bundle_is_the_origins_own_bytes_whatever_is_accepted(clai
     assert (other.status, other.problem["code"]) == (409, "bundle_open")
     refused = claiming.publish({"recipient": "ada", "origin": "near"})
     assert refused.problem["errors"][0]["field"] == "data"
+
+
+def test_a_page_that_an_origin_delivers_is_no_page_of_the_hub(claiming: Wire, origin: Origin) -> None:
+    origin.content = Content(data=b"<script>fetch('/v1/whoami')</script>", media_type="text/html")
+    claiming.publish({"recipient": "ada", "origin": "far", "weight": 5})
+    answer = peek(claiming)
+    told = {name: answer.headers[name] for name in ("content-type", "content-security-policy", "content-disposition")}
+    assert told == {
+        "content-type": "text/html",
+        "content-security-policy": "sandbox",
+        "content-disposition": "attachment",
+    }
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_an_origin_that_does_not_deliver_is_the_reason(claiming: Wire, origin: Origin) -> None:
