@@ -19,7 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
+from restante.bridges.in_rules import (
+    MEDIA_TYPES,
+    REASON_CHARACTERS_MAX,
+    UNREADABLE,
+    DataForm,
+    InRule,
+    RawRecord,
+    RecordMisfit,
+    Tombstones,
+    picker,
+)
 from restante.bridges.record_columns import HeaderColumns, column_picker, header_columns, key_column
 from restante.bridges.topic_records import TopicRecords
 from restante.decoders import json_decoder
@@ -37,7 +47,6 @@ _KEY, _TIME = "kafka.key", "kafka.time"
 _POISON_KIND = "poison"
 _TIMESTAMP_MAX = 253_402_300_799_999
 """The end of the year 9999: producers may write any time stamp."""
-_REASON_CHARACTERS_MAX = 500
 
 
 @dataclass(slots=True)
@@ -79,11 +88,11 @@ class RecordMapper:
         properties = {
             "kafka.source": source,
             "kafka.offset": str(record.offset),
-            "kafka.reason": reason[:_REASON_CHARACTERS_MAX],
+            "kafka.reason": reason[:REASON_CHARACTERS_MAX],
             _TIME: _time(record.timestamp_ms),
         }
         key = _utf8(record.key)
-        if key is not None and len(key) <= _REASON_CHARACTERS_MAX:
+        if key is not None and len(key) <= REASON_CHARACTERS_MAX:
             properties[_KEY] = key
         return Message(
             recipient=self.rule.poison,
@@ -153,6 +162,8 @@ class RecordMapper:
     def _message(self, record: RawRecord) -> Message:
         if record.value is None:
             raise RecordMisfit("The record has no value: it is a tombstone.")
+        if record.headers == UNREADABLE:
+            raise RecordMisfit("The name of a header is no UTF-8.")
         media_type = record.header("content-type")
         if media_type is not None and media_type.split(b";")[0].strip().lower() == _STRUCTURED:
             return self._event(record, record.value)
