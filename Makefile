@@ -112,6 +112,7 @@ check-rest: setup
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_sync.py --check
 	$(BIN)/python tools/check_circles.py
+	$(BIN)/python tools/check_clocks.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/check_words.py

@@ -18,8 +18,9 @@ from bench.context import Bench
 from bench.mail import DATA_BYTES, KIND, ORIGIN
 from bench.ours_wire import Restante
 from restante.spark.documents import Fidelity
+from restante.spark.sessions.jars import Jar, kept
 
-JDBC = "org.postgresql:postgresql:42.7.8"
+JDBC = Jar("org.postgresql:postgresql:42.7.8", "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7")
 """Spark's JDBC sink needs the database's driver."""
 NO_DOCUMENTS = Fidelity.NONE
 SETTINGS = {
@@ -32,7 +33,8 @@ SETTINGS = {
 
 @contextmanager
 def session(*, jdbc: bool = False) -> Iterator[SparkSession]:
-    settings = SETTINGS | ({"spark.jars.packages": JDBC} if jdbc else {})
+    driver = kept("postgresql", [JDBC]) if jdbc else []
+    settings = SETTINGS | {"spark.driver.extraClassPath": os.pathsep.join(map(str, driver))} if driver else SETTINGS
     spark = restante.spark.session(name="bench", settings=settings)
     spark.dataSource.register(Nothing)
     try:

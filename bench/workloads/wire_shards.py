@@ -1,27 +1,32 @@
 """W25: small publishes of 64 connections and a bulk publish, to a hub of one process, of 2 shards and a door, of 4 and 2.
 
 The rates say what this machine's cores give; the processor time of a message, in the shards and in the doors apart, says
-what a machine with more of them would.
+what a machine with more of them would. And for how long commits are held for a backup over all shards, while small publishes come.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from urllib.request import urlopen
 
 from bench import contenders
 from bench.drivers.restante import bare_connections
 from bench.load import CONNECTIONS
 from bench.mail import recipient_names
 from bench.ours_wire import Restante, RestanteClient
-from bench.outcome import Figure, Outcome, Unit, faster_by_turns
+from bench.outcome import Figure, Goal, Line, Outcome, Unit, faster_by_turns, seconds_text
 from bench.process import processor_seconds, processor_seconds_by
 from bench.sampling import Contender, Samples
 from bench.sockets import BareConnections
 from bench.wire import WireBench
+from restante.hub.upkeep.restore import verify
+from restante.limits import CUT_SECONDS_MAX
 
 SMALL = "W25 small publishes of 64 connections"
 BULK = "W25 publish 50,000 to 5,000"
+HOLD = "W25 commits held for a backup"
 ONE_PROCESS = "one process"
 LAYOUTS = {ONE_PROCESS: (1, 1), "2 shards, 1 door": (2, 1), "4 shards, 2 doors": (4, 2)}
 KINDS = ("shard", "door")
@@ -70,7 +75,8 @@ def run(bench: WireBench) -> Outcome:
         ]
         small = _small(bench, hubs, stack)
         bulk = _bulk(bench, hubs, stack)
-    return Outcome([*small.lines, *bulk.lines], figures=[*small.figures, *bulk.figures])
+        holds = [_hold(bench, hub) for hub in hubs if hub.name != ONE_PROCESS]
+    return Outcome([*small.lines, *bulk.lines, *holds], figures=[*small.figures, *bulk.figures])
 
 
 def _options(shards: int, doors: int) -> list[str]:
@@ -92,6 +98,20 @@ def _connected(bench: WireBench, name: str, connections: BareConnections, count:
         connections.prepare(bench.mail.table(bench.mail.newcomers(CONNECTIONS), count))
 
     return Contender(name, prepare, lambda _: connections.run().seconds)
+
+
+def _hold(bench: WireBench, hub: _Hub) -> Line:
+    """The longest of some backups, each while small publishes come."""
+    count, held = CONNECTIONS * bench.scale.connection_rounds, []
+    with closing(bare_connections(hub.server.port)) as connections, ThreadPoolExecutor(1) as pool:
+        for _ in range(bench.scale.repetitions):
+            connections.prepare(bench.mail.table(bench.mail.newcomers(CONNECTIONS), count))
+            publishing = pool.submit(connections.run)
+            with urlopen(f"{hub.server.url}/v1/backup") as backup:
+                held.append(verify(backup.read).held_ms / 1_000)
+            publishing.result()
+    goal = Goal(f"≤ {seconds_text(CUT_SECONDS_MAX)}", at_most=CUT_SECONDS_MAX, of_value=True)
+    return Line(f"{HOLD}: {hub.name}", Figure(max(held), Unit.SECONDS, hub.name, tuple(held)), goal=goal)
 
 
 def _bulk(bench: WireBench, hubs: list[_Hub], stack: ExitStack) -> Outcome:

@@ -376,10 +376,12 @@ READ_AHEAD_BYTES_MAX = 64 * MIB
 UNFILED_RUNS_MAX = 256
 RUN_MESSAGES_MAX = 2**32 - 1
 
-# Spark: its Java, Delta's jars, and how much Python takes from it at a time.
+# Spark: its Java, its jars, and how much Python takes from it at a time.
 JAVA_VERSION_MIN = 17
 JAVA_ANSWER_SECONDS_MAX = 30.0
 JARS_FETCH_SECONDS_MAX = 600.0
+JAR_STALL_SECONDS_MAX = 30.0
+JAR_BYTES_MAX = 64 * MIB
 ARCHIVE_SECONDS_MAX = 600.0
 PYTHON_HELLO_SECONDS_MAX = 60
 SPARK_ARROW_BATCH_ROWS = 50_000

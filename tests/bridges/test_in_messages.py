@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -109,6 +110,41 @@ def test_events_that_are_no_events_are_misfits() -> None:
     records.append(record(3, key=None, value=good, headers=structured))
     mapped = RecordMapper(InRule(topic="t")).mapped(columns_of(records))
     assert (mapped.rows, sorted(mapped.misfits)) == ([0], [1, 2])
+
+
+def event_records(**attributes: object) -> list[RawRecord]:
+    """The same event in both modes."""
+    event = {"specversion": "1.0", "id": str(UUID(int=1)), "source": "s", "type": "t", **attributes}
+    binary = tuple((f"ce_{name}", str(value).encode()) for name, value in event.items())
+    structured = (("content-type", b"application/cloudevents+json"),)
+    return [
+        record(1, value=b"1", headers=(*binary, ("content-type", b"application/json"))),
+        record(2, value=json.dumps({**event, "id": str(UUID(int=2)), "data": 1}).encode(), headers=structured),
+    ]
+
+
+def placed(rule: InRule, records: Sequence[RawRecord]) -> set[tuple[str, str | None, str | None]]:
+    sent = RecordMapper(rule).mapped(columns_of(records)).sent
+    assert isinstance(sent, list)
+    assert len(sent) == len(records)
+    return {(one.recipient or "", one.origin, one.kind) for one in sent}
+
+
+def test_an_event_has_its_own_recipient_origin_and_kind_where_the_rule_leaves_them_open() -> None:
+    assert placed(InRule(topic="topic"), event_records(recipient="bob")) == {("bob", "s", "t")}
+    assert placed(InRule(topic="topic"), event_records()) == {("ada", "s", "t")}
+
+
+def test_an_event_does_not_override_the_recipient_origin_and_kind_of_the_rule() -> None:
+    forged = event_records(recipient="bob")
+    assert placed(InRule(topic="topic", origin="orders"), forged) == {("bob", "orders", "t")}
+    assert placed(InRule(topic="topic", kind="order"), forged) == {("bob", "s", "order")}
+    assert placed(InRule(topic="topic", recipient="key"), forged) == {("ada", "s", "t")}
+
+
+def test_signs_that_mean_something_in_http_mean_nothing_in_a_record() -> None:
+    for name in ('"ada"', "100%41", "a\\b", "ž", "a b"):
+        assert placed(InRule(topic="topic"), event_records(recipient=name)) == {(name, "s", "t")}
 
 
 def test_settings_of_the_bridge_are_not_to_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:

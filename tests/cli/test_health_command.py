@@ -14,6 +14,8 @@ from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
 from restante.settings import BoundSettings, HealthBounds, HealthSettings, Settings
 from tests.cli.places import run
+from tests.client.scripted import Canned, ScriptedServer
+from tests.client.scripted import answer as answer_of
 
 
 @contextmanager
@@ -64,3 +66,31 @@ def test_a_hub_that_is_not_there_or_says_no_is_one_line(tmp_path: Path) -> None:
         refused = run("health", "--hub", running.url, "--token", secret)
         assert (refused.exit_code, "forbidden" in refused.stderr) == (1, True)
         assert run("health", "--hub", running.url, "--token", reader).exit_code == 0
+
+
+def test_a_token_does_not_follow_a_redirect() -> None:
+    with ScriptedServer(Canned(200, b"{}")) as elsewhere:
+        onward = Canned(302, b"", {"Location": f"{elsewhere.url}/v1/health"})
+        with ScriptedServer(onward) as server:
+            answer = run("health", "--hub", server.url, "--token", "rst_secret")
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert "answered 302" in answer.stderr
+    assert (len(server.seen), elsewhere.seen) == (1, [])
+
+
+def test_the_next_address_is_asked_where_one_is_not_there(tmp_path: Path) -> None:
+    with served(tmp_path, 0.002, 0.001) as running:
+        answer = run("health", "--hub", f"http://127.0.0.1:9,{running.url}")
+        assert (answer.exit_code, answer.stdout.splitlines()[0].split()[:2]) == (0, ["system", "green"])
+
+
+def test_what_a_hub_measured_is_harmless_on_a_terminal(tmp_path: Path) -> None:
+    with served(tmp_path) as running:
+        found = json.loads(run("health", "--json", "--hub", running.url).stdout)
+    found["parts"][0] |= {"name": "disk\x9b", "state": "red"}
+    measure = {"name": "full", "value": 1, "unit": "B", "yellow": 1, "red": 1, "state": "red", "reason": "2J\u202e"}
+    found["parts"][0]["measures"] = [measure]
+    with ScriptedServer(answer_of(found)) as server:
+        shown = run("health", "--hub", server.url).stdout
+    assert r"disk\u009b red" in shown
+    assert r"full 1 B (2J\u202e)" in shown

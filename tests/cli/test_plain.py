@@ -18,11 +18,11 @@ import restante.cli
 from restante.cli import print_error
 from restante.cli.batches.batches_watch import shown
 from restante.cli.shared.output import listing
-from restante.cli.shared.plain import say
+from restante.cli.shared.plain import say, say_warnings
 from restante.errors import InvalidSettings
 from restante.model.columns.plain_text import plain, plain_output
 from restante.model.publishing.message import Message
-from restante.server.logs import TextFormatter
+from restante.server.logs import JsonFormatter, TextFormatter
 from tests.cli.places import FolderPlace, Place, run
 from tests.cli.test_command_line import PLAIN
 
@@ -46,8 +46,8 @@ def test_other_text_stays_as_it_is() -> None:
     assert plain(text) == text
     assert plain_output(f"{text}\r\n\t{text}\n".encode()) == f"{text}\r\n\t{text}\n".encode()
     assert (
-        plain_output(b"\xff\xfe \x1b \xc2\x9b \xe2\x80\xae \r.")
-        == rb"\xff\xfe".decode("unicode_escape").encode("latin-1") + rb" \x1b \u009b \u202e \r."
+        plain_output(b"\xff\xfe \x1b \xc2\x9b \x9b \xe2\x80\xae \r.")
+        == rb"\xff\xfe".decode("unicode_escape").encode("latin-1") + rb" \x1b \u009b \x9b \u202e \r."
     )
 
 
@@ -137,6 +137,36 @@ def test_data_is_exact_in_a_pipe_and_harmless_on_a_terminal(folder_place: Folder
     lines = on_a_terminal("collect", "ada", "--no-confirm", "--json", *folder_place.options)
     assert json.loads(lines.splitlines()[0])["origin"] == "x\x9b"
     assert b"\xc2\x9b" not in lines
+
+
+@pytest.mark.parametrize(
+    "mistake", [(EVIL,), (f"--{EVIL}",), ("collect", "ada", EVIL), ("collect", f"--wait={EVIL}"), ("tokens", EVIL)]
+)
+def test_a_mistake_in_a_command_is_said_harmlessly(mistake: tuple[str, ...]) -> None:
+    answer = run(*mistake)
+    assert answer.exit_code == 2
+    assert is_harmless(answer.output)
+
+
+def test_a_warning_that_nobody_else_prints_is_harmless(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
+    say_warnings()
+    logger = logging.getLogger("restante.bridges.tests")
+    monkeypatch.setattr(logger, "propagate", False)
+    logger.warning("The hub does not answer: %s", EVIL)
+    assert capsys.readouterr().err == f"The hub does not answer: {SHOWN}\n"
+
+
+@pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()])
+def test_an_exception_in_the_log_is_harmless(form: logging.Formatter) -> None:
+    try:
+        raise ValueError(EVIL)
+    except ValueError as error:
+        told = (type(error), error, error.__traceback__)
+    line = form.format(logging.LogRecord("restante", logging.ERROR, "", 0, f"It failed: {EVIL}", (), told))
+    assert not any(bad in line for bad in "\x1b\x07\x9b\u202e")
 
 
 def test_a_line_of_the_log_for_people_is_harmless() -> None:

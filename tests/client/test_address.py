@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import restante
-from restante.client.transport.address import address_of
+from restante.client.transport.address import _warn_of_plaintext, address_of
+from restante.client.transport.options import terms_of
 from restante.errors import InvalidRequest
 
 TOKEN = "rst_very-secret"
@@ -88,6 +89,27 @@ def test_only_this_machine_is_local(url: str, local: bool) -> None:
 def test_a_wrong_timeout_is_refused_at_once(timeout: object) -> None:
     with pytest.raises(InvalidRequest, match="timeout"):
         restante.connect(timeout=timeout)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "warned"),
+    [
+        ("http://10.1.2.3:8470", "secret", True),
+        ("http://hub.example.org,https://hub.example.org", "secret", True),
+        ("https://hub.example.org", "secret", False),
+        ("http://127.0.0.1:8470", "secret", False),
+        ("http://localhost:8470", "secret", False),
+        ("http://10.9.9.9:8470", None, False),
+    ],
+)
+def test_a_token_that_would_go_to_another_machine_in_the_open_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture, url: str, token: str | None, warned: bool
+) -> None:
+    _warn_of_plaintext.cache_clear()
+    for _ in range(2):
+        terms_of(url, token=token)
+    assert [record.name for record in caplog.records] == ["restante.client"] * warned
+    assert all("without encryption" in message and "secret" not in message for message in caplog.messages)
 
 
 def test_the_token_shows_in_no_representation() -> None:

@@ -7,23 +7,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from bench.server import free_port
-from restante.server.serve import ServedHub
+from restante.server.serve import ServedHub, start
 from tests.console.conftest import Guarded
 from tests.console.test_streams import _stream
 from tests.console.visiting import Browsing
 
 
 @contextmanager
-def _console(hub: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _console(hub: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A console that runs, and its address."""
     port = free_port()
-    command = [sys.executable, "-m", "restante", "console", "--hub", hub, "--port", str(port)]
+    command = [sys.executable, "-m", "restante", "console", "--hub", hub, "--port", str(port), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            assert process.stdout.readline() == f"The console of {hub} is at http://127.0.0.1:{port}/console\n"
+            host = options[1] if options else "127.0.0.1"
+            assert process.stdout.readline() == f"The console of {hub} is at http://{host}:{port}/console\n"
             yield process, f"http://127.0.0.1:{port}"
         finally:
             process.kill()
@@ -54,6 +56,24 @@ def test_a_hub_elsewhere_is_shown_and_changed(guarded: Guarded) -> None:
             process.send_signal(signal.SIGTERM)
             assert answer.read().endswith(b"event: end\ndata: {}\n\n")
         process.wait(20)
+
+
+def test_an_open_hub_is_not_shown_to_other_machines(hub: ServedHub) -> None:
+    command = [sys.executable, "-m", "restante", "console", "--hub", hub.url, "--host", "0.0.0.0"]
+    ended = subprocess.run([*command, "--port", str(free_port())], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "invalid_settings: 0.0.0.0 can be reached from other machines" in ended.stderr
+    with _console(hub.url, "--host", "0.0.0.0", "--insecure") as (_, address):
+        assert "Most waiting" in Browsing(address).get("").page.text
+
+
+def test_a_hub_that_is_open_later_is_not_shown_to_other_machines(tmp_path: Path) -> None:
+    port = free_port()
+    console = _console(f"http://127.0.0.1:{port}", "--host", "0.0.0.0")
+    with console as (_, address), start(tmp_path / "data", port=port):
+        shown = Browsing(address).get("/recipients/ada")
+        assert shown.status == 503
+        assert "the hub would not ask for tokens" in shown.page.text
 
 
 def test_a_hub_that_is_not_there_is_a_page_that_says_so(hub: ServedHub) -> None:

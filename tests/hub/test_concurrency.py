@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import restante
+from restante import limits
 from restante.client.surface import sync
 from restante.client.surface.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
@@ -282,10 +282,7 @@ class Waiter:
         assert self._listens.wait(PATIENCE_SECONDS)
 
     def result(self) -> Bundle | None:
-        began = time.monotonic()
-        found = self.future.result(PATIENCE_SECONDS)
-        assert time.monotonic() - began < 15, "it was woken, not timed out"
-        return found
+        return self.future.result(PATIENCE_SECONDS)
 
 
 def test_a_waiting_peek_wakes_when_mail_is_published(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,8 +318,9 @@ def test_a_waiting_peek_wakes_when_a_message_is_released(hub: Hub, monkeypatch: 
 
 
 def test_a_waiting_peek_ends_when_the_hub_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WAIT_SECONDS_MAX", 2 * PATIENCE_SECONDS)
     hub = restante.open(None, store=MemoryStore(), settings=SETTINGS)
-    waiter = Waiter(monkeypatch, partial(hub.recipient("ada").peek, wait=25))
+    waiter = Waiter(monkeypatch, partial(hub.recipient("ada").peek, wait=2 * PATIENCE_SECONDS))
     hub.close()
     with suppress(Unavailable):
         assert waiter.result() is None

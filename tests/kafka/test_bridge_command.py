@@ -68,6 +68,10 @@ def test_mistakes_are_said_in_a_line(broker: Broker, served: ServedHub) -> None:
     topic = broker.topic("letters")
     dead = bridge(served, broker, "in", "--topic", topic, "--dead-letter", "nobody-made-this")
     assert (dead.returncode, "no topic 'nobody-made-this'" in dead.stderr) == (1, True), dead
+    for command in ("in", "out", "show"):
+        wrong = bridge(served, broker, command, "--topic", topic, "--kafka", "security.protocol=nope")
+        assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1), wrong
+        assert "invalid_settings: Kafka's client does not take a setting" in wrong.stderr
     loop = bridge(served, broker, "in", "--topic", topic, "--dead-letter", topic)
     assert (loop.returncode, "come back for ever" in loop.stderr) == (1, True), loop
 

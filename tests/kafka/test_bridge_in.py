@@ -13,6 +13,7 @@ from restante.bridges.in_rules import DataForm, InRule, Tombstones
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidOperation, InvalidRequest
 from tests.kafka.broker import Broker
+from tests.kafka.raw_headers import produce_with_header
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 
@@ -157,6 +158,46 @@ def test_misfits_go_to_a_dead_letter_topic_if_one_is_named(broker: Broker, hub: 
     headers = dict(letters[0].headers())
     assert (headers["h"], headers["restante-offset"], headers["restante-source"]) == (b"x", b"1", f"{topic}/0".encode())
     assert bridge.counts.poisoned == 2
+
+
+@pytest.mark.parametrize("limit", ["1000000", "2000000"], ids=["client", "topic"])
+def test_a_dead_letter_that_is_too_large_with_its_headers_goes_without_its_value(
+    broker: Broker, hub: Hub, limit: str
+) -> None:
+    """Either the client refuses it, or the topic does."""
+    topic, dead = (
+        broker.topic("large", partitions=1),
+        broker.topic("dead", partitions=1, **{"max.message.bytes": "999999"}),
+    )
+    broker.produce(topic, [{"value": b"x" * 999_900}, {"key": "a", "value": b"1"}])
+    rule = InRule(topic=topic, dead_letter=dead, values=DataForm.TEXT)
+    carried(hub, options(broker, rule, kafka={"message.max.bytes": limit}))
+    assert [one.text for one in hub.recipient("a").history().messages] == ["1"]
+    (letter,) = broker.read(dead)
+    headers = dict(letter.headers())
+    assert (letter.value(), headers["restante-offset"], headers["restante-source"]) == (
+        None,
+        b"0",
+        f"{topic}/0".encode(),
+    )
+
+
+@pytest.mark.parametrize("aside", ["mailbox", "topic"])
+def test_a_header_whose_name_is_no_text_blocks_nothing(broker: Broker, hub: Hub, aside: str) -> None:
+    topic, dead = broker.topic("names", partitions=1), broker.topic("dead", partitions=1)
+    broker.produce(topic, [{"key": "a", "value": b'{"n": 0}', "headers": [("h", b"x")]}])
+    produce_with_header(broker.address, topic, b'{"n": 1}', b"\xff\x9b")
+    broker.produce(topic, [{"key": "a", "value": b'{"n": 2}', "headers": [("h", b"y")]}])
+    rule = InRule(topic=topic, dead_letter=dead if aside == "topic" else None)
+    bridge = carried(hub, options(broker, rule))
+    assert numbers(hub, "a") == [0, 2]
+    assert [one.properties["h"] for one in hub.recipient("a").history().messages] == ["x", "y"]
+    assert bridge.counts.poisoned == 1
+    if aside == "topic":
+        assert [letter.value() for letter in broker.read(dead)] == [b'{"n": 1}']
+    else:
+        (kept,) = hub.recipient("bridge-poison").history().messages
+        assert (kept.data, kept.properties["kafka.reason"]) == (b'{"n": 1}', "The name of a header is no UTF-8.")
 
 
 def test_a_topic_that_was_made_again_is_not_skipped_in_silence(broker: Broker, hub: Hub) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -309,11 +308,9 @@ def test_millions_of_values_that_take_no_bytes_are_refused_before_any_is_made(wr
             nested = pa.FixedSizeListArray.from_arrays(nested, 1)
         else:
             nested = pa.StructArray.from_arrays([nested], [""])
-    started = time.process_time()
     with pytest.raises(InvalidRequest, match="values that take no bytes in Arrow") as caught:
         faults_of(pa.table({"recipient": ["a"] * len(nested), "data": nested}))
     assert caught.value.details == {"column": "data"}
-    assert time.process_time() - started < 2
 
 
 def test_arrow_data_that_lies_about_itself_makes_no_sense() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -95,11 +94,10 @@ def test_batches_and_consignments_go_over_nodes(start: START) -> None:
 
 
 class Publisher:
-    """Sends one message after the other to one recipient, and notes what was answered, and how long it took at most."""
+    """Sends one message after the other to one recipient, and notes what was answered."""
 
     def __init__(self, url: str, recipient: str) -> None:
         self.sent: list[str] = []
-        self.longest = 0.0
         self.failures: list[BaseException] = []
         self._recipient, self._url = recipient, url
         self._ending = threading.Event()
@@ -110,9 +108,8 @@ class Publisher:
         try:
             with restante.connect(self._url) as hub:
                 while not self._ending.is_set():
-                    began, name = time.monotonic(), f"{self._recipient}-{len(self.sent)}"
+                    name = f"{self._recipient}-{len(self.sent)}"
                     hub.producer.send([restante.Message(recipient=self._recipient, id=name, text=name)])
-                    self.longest = max(self.longest, time.monotonic() - began)
                     self.sent.append(name)
         except BaseException as error:  # noqa: BLE001  # handed to the test
             self.failures.append(error)
@@ -161,9 +158,7 @@ def test_a_silent_node_is_succeeded_and_answers_no_more(start: START) -> None:
         wait_until(lambda: probe.get("/readyz").status == 503)
         assert probe.get("/livez").status == 200
         probe.close()
-        began = time.monotonic()
         wait_until(lambda: set(lost) <= set(bob.shards))
-        assert time.monotonic() - began < 15
         for name in NAMES:
             bundle = hub.recipient(name).peek()
             assert bundle is not None

@@ -35,6 +35,19 @@ def trusting(cluster: ClusterSettings, secret: bytes = TRUST.secret) -> PeerTrus
     return peer_trust(secret, cluster)
 
 
+@pytest.mark.parametrize(
+    ("listen", "warned"), [("127.0.0.1:8472", False), ("[::1]:8472", False), ("10.1.2.3:8472", True), ("[::]:0", True)]
+)
+def test_nodes_on_other_machines_warn_where_they_speak_without_encryption(
+    authority: Authority, caplog: pytest.LogCaptureFixture, listen: str, warned: bool
+) -> None:
+    trusting(ClusterSettings(listen=listen))
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
+    caplog.clear()
+    trusting(msgspec.structs.replace(authority.issue("a"), listen=listen))
+    assert caplog.records == []
+
+
 def test_nodes_with_certificates_are_one_hub(tmp_path: Path, authority: Authority) -> None:
     address = founded(schema_address(tmp_path))
     nodes = [ThreadedNode(address, name, tmp_path / name, trust=trusting(authority.issue(name))) for name in ("a", "b")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,10 +34,8 @@ def test_whoever_waits_is_answered_when_the_batch_becomes_complete(running: Serv
         until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
         assert counted(wire)["restante_batch_waits"] == 1
         assert counted(wire)["restante_peeks_waiting"] == 0
-        started = time.monotonic()
         acknowledged(wire, item)
         answer = waiting.result()
-    assert time.monotonic() - started < 10
     assert (answer.status, answer.json()) == (200, shown(wire, batch))
     assert wire.get(f"/v1/batches/{batch}/wait").json() == answer.json()
 
@@ -89,8 +86,6 @@ def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
     )
     waiting.start()
     until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
-    started = time.monotonic()
     running.stop()
     waiting.join()
-    assert time.monotonic() - started < 15
     assert statuses == [204]

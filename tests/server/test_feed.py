@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -197,10 +196,8 @@ def test_whoever_waits_is_answered_when_something_comes(running: ServedHub, wire
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20"))
         until(lambda: running.desk.room.waits[Wait.FEED] == 1)
         assert counted(wire)["restante_feeds_waiting"] == 1
-        started = time.monotonic()
         publish(wire, 2)
         answer = waiting.result()
-    assert time.monotonic() - started < 10
     assert [change["sequence_number"] for change in changes(answer)] == [1, 2]
     assert place(answer) == (2, 1, 2)
     assert counted(wire)["restante_feeds_waiting"] == 0
@@ -253,10 +250,8 @@ def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
     waiting = threading.Thread(target=lambda: answers.append(Wire(running.url).get("/v1/partitions/0/feed?wait=25")))
     waiting.start()
     until(lambda: running.desk.room.waits[Wait.FEED] == 1)
-    started = time.monotonic()
     running.stop()
     waiting.join()
-    assert time.monotonic() - started < 15
     assert [(answer.status, changes(answer)) for answer in answers] == [(200, [])]
 
 

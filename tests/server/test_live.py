@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import threading
 from collections.abc import Sequence
@@ -381,6 +382,29 @@ def test_tokens_are_asked_and_a_recipients_token_opens_its_own_mailbox_only(tmp_
         with live(running, "ada", token=ada) as talk:
             talk.say(type="send", request=1, message={"recipient": "bob", "data": 1})
             assert talk.frame()["code"] == "forbidden"
+
+
+def test_a_socket_that_is_refused_is_a_line_of_the_log_as_other_requests_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    TokenFile(folder / "tokens.json").create(roles=[Role.OPERATOR])
+    with start(folder) as running:
+        with pytest.raises(InvalidStatus), live(running, "ada"):
+            pass
+        wire = Wire(running.url)
+        assert wire.get("/v1/recipients/ada/peek").status == 401
+        wire.close()
+    lines = [record for record in caplog.records if record.getMessage() == "request"]
+    told = [{name: vars(line)["fields"][name] for name in ("route", "status", "code")} for line in lines]
+    assert told == [
+        {"route": f"/v1/recipients/{{recipient}}/{name}", "status": 401, "code": "unauthenticated"}
+        for name in ("live", "peek")
+    ]
+    assert {line.levelname for line in lines} == {"INFO"}
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_revoked_token_ends_the_connection_and_says_so(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -264,9 +263,7 @@ def test_content_that_unpacks_to_too_much_is_refused(office: Office) -> None:
 @pytest.mark.parametrize("slow", [is_silent, trickles])
 def test_all_of_a_call_happens_within_its_time(office: Office, slow: Answer) -> None:
     office.answers = [slow]
-    started = time.monotonic()
     assert refusal(office.port(seconds=0.3)) == "did not answer within 0.3 s."
-    assert time.monotonic() - started < 5
     assert len(office.asked) == 1
 
 
@@ -341,12 +338,30 @@ def test_a_hub_collects_content_over_http_and_tells_the_origin(office: Office, t
     assert office.asked[2] == office.asked[3]
 
 
+@pytest.mark.parametrize("name", ["http_proxy", "all_proxy"])
+def test_origins_are_called_past_the_proxies_of_the_environment(
+    office: Office, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with Office() as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv(name, proxy.url)
+        office.answers = [says(b"content")]
+        port = office.port()
+        assert fetched(port).data == b"content"
+        tell(port)
+        proxy.shutdown()
+    assert (len(office.asked), proxy.asked) == (2, [])
+
+
 def test_a_hub_closes_although_an_origin_is_silent(office: Office, tmp_path: Path) -> None:
-    asked = threading.Event()
+    asked, ended = threading.Event(), threading.Event()
 
     def hang(call: Call) -> None:
         asked.set()
         is_silent(call)
+        ended.set()
 
     office.answers = [hang]
     settings = office.settings()
@@ -356,8 +371,7 @@ def test_a_hub_closes_although_an_origin_is_silent(office: Office, tmp_path: Pat
         assert bundle is not None
         bundle.dequeue()
         assert asked.wait(SECONDS)
-        started = time.monotonic()
-    assert time.monotonic() - started < 5
+    assert not ended.is_set()
 
 
 def test_every_call_is_signed_under_its_request_id_each_try_with_its_time(office: Office) -> None:

@@ -128,12 +128,12 @@ def row_of(watching: PostgresqlNode, node: PostgresqlNode) -> NodeRow:
 
 def silence(watching: PostgresqlNode, node: PostgresqlNode) -> None:
     """Wait until a node's beat was the same for its lease, and take it for dead."""
-    seen, since = row_of(watching, node), time.monotonic()
-    while time.monotonic() - since < LEASE:
+    seen, until = row_of(watching, node), time.monotonic() + LEASE
+    while time.monotonic() < until:
         time.sleep(LEASE / 20)
         now = row_of(watching, node)
         if now.beat != seen.beat:
-            seen, since = now, time.monotonic()
+            seen, until = now, time.monotonic() + LEASE
     assert watching.expire(seen)
 
 

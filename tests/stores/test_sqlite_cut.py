@@ -49,7 +49,6 @@ def test_a_snapshot_has_what_was_committed_when_commits_were_held(store: SqliteS
     assert late.is_alive()
     seconds = cut.release()
     assert seconds is not None
-    assert 0.2 <= seconds < 60
     late.join()
     for number in range(3, 6_000):  # more than a log holds before it is transferred
         put(store, number, fence)

@@ -3,9 +3,11 @@
 import { addressOf } from "./address.js";
 import { invalidRequest } from "./problem.js";
 
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+const LOOPBACK = /^((.+\.)?localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 /** Addresses to listen on, not to go to. */
 const NOWHERE = /^(0\.0\.0\.0|\[::\])$/;
+/** The addresses that were warned of. */
+const warned = new Set<string>();
 
 export class HubPlaces {
   readonly #own: readonly string[];
@@ -21,6 +23,16 @@ export class HubPlaces {
   /** The address that is asked now. */
   get url(): string {
     return this.#own[this.#turn % this.#own.length]!;
+  }
+
+  /** Warn once of each address to which a token would go for everybody on the way to read. */
+  warnOfPlaintext(): void {
+    for (const one of this.#own) {
+      const { protocol, hostname } = new URL(one);
+      if (protocol !== "http:" || LOOPBACK.test(hostname) || warned.has(one)) continue;
+      warned.add(one);
+      console.warn(`restante: the token goes to ${one} without encryption: who listens on the way can use it. Use https://.`);
+    }
   }
 
   /** This one does not answer, or refuses for now: the next one is asked. */

@@ -82,3 +82,14 @@ test("no address is none", () => {
   assert.throws(() => connect([]));
   assert.throws(() => connect("http://a.test,"));
 });
+
+test("a token that would go to another machine in the open is warned of once", (context) => {
+  const said = context.mock.method(console, "warn", () => undefined).mock;
+  for (const address of ["http://10.1.2.3:8470", "http://10.1.2.3:8470", "https://hub.example.org", OPEN, "http://a.localhost"]) {
+    connect(address, { token: "rst_secret" });
+  }
+  connect("http://10.1.2.4:8470");
+  assert.equal(said.callCount(), 1);
+  assert.match(String(said.calls[0]?.arguments[0]), /10\.1\.2\.3:8470 without encryption/);
+  assert.doesNotMatch(String(said.calls[0]?.arguments[0]), /secret/);
+});

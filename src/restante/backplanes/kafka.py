@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from restante.backplanes.kafka_library import kafka_library, kafka_settings, unavailable
+from restante.backplanes.kafka_library import kafka_client, kafka_library, kafka_settings, unavailable
 from restante.backplanes.kafka_topic import check_topic, topic_ends
 from restante.errors import Overloaded, Unavailable
 from restante.limits import BACKPLANE_FETCH_BYTES_MAX, BACKPLANE_FETCH_RECORDS, KIB
@@ -65,7 +65,7 @@ class KafkaBackplane:
             "message.max.bytes": self.record_bytes_max + _BYTES_BESIDE,
             "error_cb": self._hear,
         }
-        return self._library.Producer({"linger.ms": 1, **self._common, **own})
+        return kafka_client(self._library.Producer, {"linger.ms": 1, **self._common, **own})
 
     def check(self, partition_count: int) -> None:
         check_topic(self._settings, self._common, partition_count)
@@ -162,7 +162,7 @@ class KafkaReader:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
         }
-        self._consumer = library.Consumer({"fetch.queue.backoff.ms": 10, **common, **own})
+        self._consumer = kafka_client(library.Consumer, {"fetch.queue.backoff.ms": 10, **common, **own})
         self._consumer.assign([library.TopicPartition(topic, partition, at) for partition, at in starts.items()])
 
     def take(self, records_max: int, seconds: float) -> Sequence[FetchedRecord]:

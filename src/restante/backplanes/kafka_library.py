@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from types import ModuleType
 from typing import Any
 
-from restante.errors import ExtraMissing, InvalidRequest, Unavailable
+from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings, Unavailable
 from restante.model.back_off import back_off
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
@@ -46,6 +46,14 @@ def kafka_settings(brokers: str, given: Mapping[str, str]) -> dict[str, Any]:
             raise InvalidRequest(f"The Kafka setting {name} is the hub's own: leave it out.", parameter=name)
     found = {name: _value(name, value) for name, value in given.items()}
     return {"bootstrap.servers": brokers, "logger": _log, **found}
+
+
+def kafka_client(kind: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:  # noqa: ANN401 - untyped library
+    """A client of the library, or the error that says which setting it does not take."""
+    try:
+        return kind(dict(settings))
+    except kafka_library().KafkaException as error:
+        raise InvalidSettings(f"Kafka's client does not take a setting: {error.args[0].str()}. Correct it.") from error
 
 
 def _value(name: str, value: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from restante.backplanes.kafka_library import kafka_library, unavailable
+from restante.backplanes.kafka_library import kafka_client, kafka_library, unavailable
 from restante.errors import InvalidSettings, Unavailable
 from restante.ports.backplane import LogEnds
 from restante.settings import BackplaneSettings
@@ -75,7 +75,7 @@ def topic_ends(common: Mapping[str, Any], topic: str, partitions: Sequence[int])
 
 
 def _admin(common: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of an untyped library
-    return _admin_library().AdminClient(dict(common))
+    return kafka_client(_admin_library().AdminClient, common)
 
 
 def _admin_library() -> Any:  # noqa: ANN401 - of an untyped library

@@ -15,9 +15,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from restante.backplanes.kafka_library import (
+    kafka_client,
     kafka_library,
     kafka_settings,
     partition_reach,
@@ -26,7 +28,7 @@ from restante.backplanes.kafka_library import (
 )
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.in_messages import MappedRecords, RecordMapper
-from restante.bridges.in_rules import InRule, check_rules
+from restante.bridges.in_rules import REASON_CHARACTERS_MAX, UNREADABLE, InRule, RawRecord, check_rules
 from restante.bridges.topic_records import GatheredRecords, TopicPlace, TopicRecords, by_place
 from restante.client.surface.surface import Hub
 from restante.errors import FaultyMessages, InvalidOperation, SourceUnknown, Unavailable
@@ -115,9 +117,10 @@ class BridgeIn:
         """Carry records over until it is stopped, or to the end; `tick` is called now and then."""
         library = self._library
         settings = kafka_settings(self._options.brokers, self._options.kafka)
-        self._consumer = library.Consumer({**_PREFETCH, **settings, **_READING, "group.id": self._options.group})
+        reading = {**_PREFETCH, **settings, **_READING, "group.id": self._options.group}
+        self._consumer = kafka_client(library.Consumer, reading)
         if any(rule.dead_letter for rule in self._options.rules):
-            self._letters = _DeadLetters(library.Producer({**settings, "enable.idempotence": True}))
+            self._letters = _DeadLetters(kafka_client(library.Producer, {**settings, "enable.idempotence": True}))
         try:
             if not self._topics_are_there():
                 return
@@ -379,21 +382,52 @@ class _DeadLetters:
         self._lock = threading.Lock()
 
     def send(self, rule: InRule, source: str, records: TopicRecords, misfits: dict[int, str]) -> None:
-        """Send records that do not fit to the other topic, which has all of them when this returns."""
-        failed: list[str] = []
+        """Send records that do not fit to the other topic, which has all of them when this returns.
 
-        def hear(error: Any, _message: Any) -> None:  # noqa: ANN401 - of an untyped library
-            if error is not None:
+        A record that is too large with our headers goes without what it brought: otherwise it would block those after it.
+        """
+        letters = [_DeadLetter(records[row], reason, source) for row, reason in sorted(misfits.items())]
+        with self._lock:
+            too_large = self._produced(rule, letters, whole=True)
+            if self._produced(rule, too_large, whole=False):
+                raise Unavailable(f"The dead-letter topic {rule.dead_letter} takes no records as small as ours.")
+
+    def _produced(self, rule: InRule, letters: Sequence[_DeadLetter], *, whole: bool) -> list[_DeadLetter]:
+        """Send letters; gives those that are too large."""
+        library: Any = kafka_library()
+        failed: list[str] = []
+        too_large: list[_DeadLetter] = []
+
+        def hear(letter: _DeadLetter, error: Any, _message: Any = None) -> None:  # noqa: ANN401 - of an untyped library
+            if error is not None and error.code() == library.KafkaError.MSG_SIZE_TOO_LARGE:
+                too_large.append(letter)
+            elif error is not None:
                 failed.append(error.str())
 
-        with self._lock:
-            for row, reason in sorted(misfits.items()):
-                record = records[row]
-                told = [("restante-reason", reason.encode()), ("restante-source", source.encode())]
-                headers = [*record.headers, *told, ("restante-offset", b"%d" % record.offset)]
-                self._producer.produce(
-                    rule.dead_letter, value=record.value, key=record.key, headers=headers, on_delivery=hear
-                )
-            self._producer.flush()
+        for letter in letters:
+            try:
+                self._producer.produce(rule.dead_letter, **letter.sent(whole=whole), on_delivery=partial(hear, letter))
+            except library.KafkaException as error:
+                hear(letter, error.args[0])
+        self._producer.flush()
         if failed:
             raise Unavailable(f"The dead-letter topic {rule.dead_letter} does not take records: {failed[0]}.")
+        return too_large
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadLetter:
+    """A record that does not fit, and why."""
+
+    record: RawRecord
+    reason: str
+    source: str
+
+    def sent(self, *, whole: bool) -> dict[str, Any]:
+        """The record as it came, with our headers; or these alone."""
+        told = {"reason": self.reason[:REASON_CHARACTERS_MAX], "source": self.source, "offset": str(self.record.offset)}
+        ours = [(f"restante-{name}", text.encode(errors="replace")) for name, text in told.items()]
+        if not whole:
+            return {"headers": ours}
+        own = () if self.record.headers == UNREADABLE else self.record.headers
+        return {"value": self.record.value, "key": self.record.key, "headers": [*own, *ours]}

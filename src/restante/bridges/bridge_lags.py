@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from restante.backplanes.kafka_library import (
+    kafka_client,
     kafka_library,
     kafka_settings,
     partition_reach,
@@ -39,7 +40,7 @@ def topic_lags(
     """Each partition of a topic."""
     library: Any = kafka_library()
     settings = {**kafka_settings(brokers, kafka or {}), "group.id": group, "enable.auto.commit": False}
-    consumer = library.Consumer(settings)
+    consumer = kafka_client(library.Consumer, settings)
     try:
         places = [library.TopicPartition(topic, number) for number in topic_partitions(consumer, topic)]
         committed = consumer.committed(places, timeout=_WAIT_SECONDS)

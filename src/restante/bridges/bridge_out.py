@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.backplanes.kafka_library import (
+    kafka_client,
+    kafka_library,
+    kafka_settings,
+    topic_partitions,
+    unavailable,
+)
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_compacted import compacted, erased_keys, erasures_of, without_erased
@@ -107,13 +113,14 @@ class BridgeOut:
     def run(self, tick: Callable[[], object] = lambda: None) -> None:
         """Carry changes over until it is stopped, or to the end; `tick` is called after each page."""
         options = self._options
-        self._offsets = self._library.Consumer(
+        self._offsets = kafka_client(
+            self._library.Consumer,
             {
                 **self._settings,
                 "group.id": options.offsets_group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-            }
+            },
         )
         try:
             topic_partitions(self._offsets, options.topic)
@@ -251,7 +258,7 @@ class BridgeOut:
         count, name = len(self._hub.partitions()), self._options.positions
         found = self._offsets.list_topics(timeout=_WAIT_SECONDS).topics.get(name)
         if found is None:
-            admin = AdminClient(self._settings)
+            admin = kafka_client(AdminClient, self._settings)
             try:
                 admin.create_topics([NewTopic(name, count, -1)], operation_timeout=_WAIT_SECONDS)[name].result(
                     _WAIT_SECONDS

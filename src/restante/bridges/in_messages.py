@@ -6,10 +6,12 @@ of the record. A record with CloudEvents headers, or of the type `application/cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -17,21 +19,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
+from restante.bridges.in_rules import (
+    MEDIA_TYPES,
+    REASON_CHARACTERS_MAX,
+    UNREADABLE,
+    DataForm,
+    InRule,
+    RawRecord,
+    RecordMisfit,
+    Tombstones,
+    picker,
+)
 from restante.bridges.record_columns import HeaderColumns, column_picker, header_columns, key_column
 from restante.bridges.topic_records import TopicRecords
+from restante.decoders import json_decoder
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
-from restante.wire.incoming.shapes import Shaped, messages_of
+from restante.wire.incoming.shapes import messages_of
 
 _STRUCTURED = b"application/cloudevents+json"
 _BINARY = "ce_specversion"
+_PLAIN = " !#$&'()*+,/:;<=>?@[]^`{|}"
+"""The signs of ASCII that stand for themselves in a header of HTTP: all but quotes, backslashes and the percent sign."""
+_object_decoder = json_decoder(dict[str, msgspec.Raw])
 _KEY, _TIME = "kafka.key", "kafka.time"
 _POISON_KIND = "poison"
 _TIMESTAMP_MAX = 253_402_300_799_999
 """The end of the year 9999: producers may write any time stamp."""
-_REASON_CHARACTERS_MAX = 500
 
 
 @dataclass(slots=True)
@@ -52,10 +67,13 @@ class RecordMapper:
     def __init__(self, rule: InRule) -> None:
         rule.check()
         self.rule = rule
-        self._pick = picker(rule.recipient)
-        self._pick_column = column_picker(rule.recipient)
+        self._pick = picker(rule.found_by)
+        self._pick_column = column_picker(rule.found_by)
         self._origin = rule.origin or rule.topic
         self._kind = rule.kind or rule.topic
+        fixed = {"source": rule.origin, "type": rule.kind}
+        self._fixed = {name: value for name, value in fixed.items() if value is not None}
+        """Attributes of events that are as the rule says, whatever the event says."""
 
     def mapped(self, records: TopicRecords, refused: Mapping[int, str] | None = None) -> MappedRecords:
         """The messages of these records; `refused` are those that the hub did not take, by their places, with the reasons."""
@@ -70,11 +88,11 @@ class RecordMapper:
         properties = {
             "kafka.source": source,
             "kafka.offset": str(record.offset),
-            "kafka.reason": reason[:_REASON_CHARACTERS_MAX],
+            "kafka.reason": reason[:REASON_CHARACTERS_MAX],
             _TIME: _time(record.timestamp_ms),
         }
         key = _utf8(record.key)
-        if key is not None and len(key) <= _REASON_CHARACTERS_MAX:
+        if key is not None and len(key) <= REASON_CHARACTERS_MAX:
             properties[_KEY] = key
         return Message(
             recipient=self.rule.poison,
@@ -108,7 +126,7 @@ class RecordMapper:
     def _property_columns(self, records: TopicRecords, headers: HeaderColumns) -> pa.MapArray[Any, Any] | None:
         """Headers, then the key, then the time; None if only some of the keys are texts."""
         count, times = len(records), _time_column(records.timestamps_ms)
-        with_keys = self.rule.recipient != "key" and records.keys.null_count < count
+        with_keys = self.rule.found_by != "key" and records.keys.null_count < count
         keys = key_column(records) if with_keys else None
         if keys is None and with_keys:
             return None
@@ -144,9 +162,11 @@ class RecordMapper:
     def _message(self, record: RawRecord) -> Message:
         if record.value is None:
             raise RecordMisfit("The record has no value: it is a tombstone.")
+        if record.headers == UNREADABLE:
+            raise RecordMisfit("The name of a header is no UTF-8.")
         media_type = record.header("content-type")
         if media_type is not None and media_type.split(b";")[0].strip().lower() == _STRUCTURED:
-            return self._event(record, shape_event(0, msgspec.Raw(record.value)))
+            return self._event(record, record.value)
         if record.header(_BINARY) is not None:
             return self._binary_event(record, media_type)
         given = _utf8(media_type)
@@ -156,33 +176,37 @@ class RecordMapper:
             kind=self._kind,
             data=record.value,
             media_type=given or MEDIA_TYPES[self.rule.values],
-            properties=_properties(record, with_key=self.rule.recipient != "key"),
+            properties=_properties(record, with_key=self.rule.found_by != "key"),
             source_position=record.offset,
         )
 
     def _binary_event(self, record: RawRecord, media_type: bytes | None) -> Message:
         """The attributes are headers `ce_…`; those of HTTP have another sign, and are percent-encoded."""
-        headers = {
-            f"ce-{name[3:].lower()}": (_utf8(value) or "").replace("%", "%25")
-            for name, value in record.headers
-            if name.lower().startswith("ce_")
-        }
-        if "ce-recipient" not in headers:
-            headers["ce-recipient"] = self._pick(record).replace("%", "%25")
-        content_type = _utf8(media_type)
-        found = decode_binary(record.value or b"", content_type=content_type, headers=_encoded(headers))
+        given = {name[3:].lower(): _utf8(value) for name, value in record.headers if name.lower().startswith("ce_")}
+        attributes = {name: value for name, value in given.items() if value}
+        attributes |= self._attributes_for(record, attributes)
+        headers = {f"ce-{name}": _encoded(value) for name, value in attributes.items()}
+        found = decode_binary(record.value or b"", content_type=_utf8(media_type), headers=headers)
         if not isinstance(found, list | tuple):
             raise RecordMisfit(found.faults[0].detail)  # type: ignore[union-attr]  # then it is `Flawed`
         return self._placed(record, found[0])
 
-    def _event(self, record: RawRecord, shaped: Shaped) -> Message:
-        if "recipient" not in shaped.fields:
-            shaped.fields["recipient"] = self._pick(record)
-            shaped.faults = [fault for fault in shaped.faults if fault[0] != "recipient"]
+    def _event(self, record: RawRecord, value: bytes) -> Message:
+        with suppress(msgspec.ValidationError):  # no object: then its shape says so
+            given = _object_decoder.decode(value)
+            there = [name for name, own in given.items() if bytes(own) != b"null"]
+            value = msgspec.json.encode({**given, **self._attributes_for(record, there)})
+        shaped = shape_event(0, msgspec.Raw(value))
         if shaped.faults:
             raise RecordMisfit(shaped.faults[0][1])
         (message,) = messages_of([msgspec.Raw()], lambda _index, _row: shaped)  # type: ignore[misc]  # no faults: no `Flawed`
         return self._placed(record, message)
+
+    def _attributes_for(self, record: RawRecord, given: Container[str]) -> dict[str, str]:
+        """The attributes of an event that the rule decides: those that are fixed, and a recipient if the event has none."""
+        if self.rule.recipient is None and "recipient" in given:
+            return self._fixed
+        return {**self._fixed, "recipient": self._pick(record)}
 
     def _placed(self, record: RawRecord, message: Message) -> Message:
         return msgspec.structs.replace(message, source_position=record.offset)
@@ -196,13 +220,9 @@ def _places(ends: NDArray[np.int64], counts: NDArray[np.int64], added: int) -> N
     return np.concatenate([headers, *(starts + counts + number for number in range(added))])
 
 
-def _encoded(headers: Mapping[str, str]) -> dict[str, str]:
-    """Texts as headers of HTTP carry them: the bytes of UTF-8 percent-encoded beyond ASCII."""
-    return {
-        name: "".join(one if " " <= one <= "~" else "".join(f"%{byte:02X}" for byte in one.encode()) for one in value)
-        for name, value in headers.items()
-        if value
-    }
+def _encoded(value: str) -> str:
+    """A text as a header of HTTP carries it: percent-encoded, so that no sign in it means anything there."""
+    return quote(value, safe=_PLAIN)
 
 
 def _constant(text: str, count: int) -> Column:

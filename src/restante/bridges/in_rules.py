@@ -13,6 +13,9 @@ from restante.errors import InvalidRequest
 
 Pick = Callable[["RawRecord"], str]
 RecordHeaders = Sequence[tuple[str, bytes | None]]
+REASON_CHARACTERS_MAX = 500
+UNREADABLE: RecordHeaders = (("\udcff", None),)
+"""In place of the headers of a record, where the name of one is no UTF-8: the client library gives none of them then."""
 _FORMS = "key, header:NAME or json:PATH"
 
 
@@ -61,12 +64,12 @@ class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The rule for the records of a topic."""
 
     topic: str
-    recipient: str = "key"
-    """`key`, `header:NAME` or `json:PATH`."""
+    recipient: str | None = None
+    """`key`, `header:NAME` or `json:PATH`. If left out, the recipient that an event names, else the key."""
     origin: str | None = None
-    """The topic if left out."""
+    """If left out, the source of an event, else the topic."""
     kind: str | None = None
-    """The topic if left out."""
+    """If left out, the type of an event, else the topic."""
     values: DataForm = DataForm.JSON
     tombstones: Tombstones = Tombstones.SKIP
     poison: str = "bridge-poison"
@@ -74,8 +77,13 @@ class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dead_letter: str | None = None
     """The topic of such records, instead of the mailbox."""
 
+    @property
+    def found_by(self) -> str:
+        """The rule that finds the recipient of a record that is no event."""
+        return "key" if self.recipient is None else self.recipient
+
     def check(self) -> None:
-        picker(self.recipient)
+        picker(self.found_by)
         if not self.topic.strip():
             raise InvalidRequest("A bridge needs a topic.", parameter="topic")
         if not self.poison.strip():

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante.backplanes.kafka_library import kafka_library
+from restante.backplanes.kafka_library import kafka_client, kafka_library
 from restante.bridges.out_encoders import Encode
 from restante.bridges.out_records import OutRecords, text_bytes
 from restante.decoders import json_decoder
@@ -83,7 +83,7 @@ def erased_keys(settings: dict[str, Any], topic: str, erasures: ErasedUpTo) -> l
     """
     library: Any = kafka_library()
     own = {"group.id": f"restante.{topic}.erasing", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = library.Consumer({**settings, **own, "isolation.level": "read_uncommitted"})
+    consumer = kafka_client(library.Consumer, {**settings, **own, "isolation.level": "read_uncommitted"})
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
         consumer.assign([library.TopicPartition(topic, number, library.OFFSET_BEGINNING) for number in partitions])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from restante.bridges.in_rules import RawRecord, RecordHeaders
+from restante.bridges.in_rules import UNREADABLE, RawRecord, RecordHeaders
 from restante.model.columns.arrow import Column
 
 TopicPlace = tuple[str, int]
@@ -37,7 +37,7 @@ class TopicRecords:
         """Each column is one pass in C: that takes a third of what a loop over the objects takes."""
         kind = type(messages[0])
         given, moments = zip(*map(kind.timestamp, messages), strict=True)
-        headers = list(map(kind.headers, messages))
+        headers = _headers_of(messages, kind.headers)
         return cls(
             offsets=np.fromiter(map(kind.offset, messages), np.int64, len(messages)),
             keys=pa.array(list(map(kind.key, messages)), _BYTES),
@@ -81,6 +81,18 @@ class TopicRecords:
         columns = (self.offsets.tolist(), self.keys.to_pylist(), self.values.to_pylist(), self.timestamps_ms.tolist())
         for offset, key, value, moment, headers in zip(*columns, _headers(self), strict=True):
             yield RawRecord(offset, key, value, moment, tuple(headers or ()))
+
+
+def _headers_of(messages: Sequence[Any], ask: Callable[[Any], Any]) -> list[RecordHeaders | None]:
+    """The headers of each. A message that has failed to give them must not be asked again: the library keeps half of a list."""
+    found: list[RecordHeaders | None] = []
+    asked = map(ask, messages)
+    while len(found) < len(messages):
+        try:
+            found.extend(asked)
+        except (SystemError, UnicodeDecodeError):
+            found.append(UNREADABLE)
+    return found
 
 
 def _headers(records: TopicRecords) -> Sequence[RecordHeaders | None]:

@@ -14,8 +14,8 @@ import typer
 from restante.cli.shared.exits import EPILOG, WRONG
 from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.no_pandas import say_command
-from restante.cli.shared.options import reword
-from restante.cli.shared.plain import say
+from restante.cli.shared.options import MISTAKES, reword
+from restante.cli.shared.plain import say, say_warnings
 from restante.errors import RestanteError, Unavailable
 from restante.model.columns.plain_text import plain
 
@@ -33,13 +33,20 @@ class _Group(HelpGroup):
             ctx.fail(f"There is no command {args[0]!r}. Use: restante {_ELSEWHERE[args[0]]}")
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  # Typer's own signature
+        try:
+            return super().parse_args(ctx, args)
+        except MISTAKES as error:
+            reword(error)
+            raise
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
         try:
             return super().invoke(ctx)
         except RestanteError as error:
             print_error(error)
             raise typer.Exit(WRONG) from error
-        except typer.BadParameter as error:
+        except MISTAKES as error:
             reword(error)
             raise
         except OSError as error:
@@ -51,6 +58,7 @@ class _Group(HelpGroup):
 
 def main() -> None:
     """The console script. It makes only the command that the first word names, but all of them for help and for mistakes."""
+    say_warnings()
     name = "".join(sys.argv[1:2])
     if name not in (*_COMMANDS, *_GROUPS):
         _whole_app()()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -32,7 +33,7 @@ from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
 from restante.console.web.slow_answers import SlowAnswers
 from restante.console.web.streams import PageStreams
 from restante.console.web.visits import ConsoleVisitor, Visit
-from restante.errors import Forbidden, Internal, InvalidRequest, NotFound, RestanteError, Unauthenticated
+from restante.errors import Forbidden, Internal, InvalidRequest, NotFound, RestanteError, Unauthenticated, Unavailable
 from restante.limits import CONSOLE_SESSION_SECONDS, CONSOLE_STREAM_SECONDS
 from restante.wire.problems import status_of
 
@@ -51,8 +52,17 @@ class Console:
 
     path = BASE
 
-    def __init__(self, door: ConsoleDoor, *, cookie: str, stream_seconds: float = CONSOLE_STREAM_SECONDS) -> None:
+    def __init__(
+        self,
+        door: ConsoleDoor,
+        *,
+        cookie: str,
+        stream_seconds: float = CONSOLE_STREAM_SECONDS,
+        check_open: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check_open` refuses a hub that asks for no token."""
         self._door = door
+        self._check_open = check_open
         self._cookie = cookie
         """The name of the cookie: consoles of several hubs on one machine share a host, and must not share this."""
         self._sessions = ConsoleSessions(time.monotonic)
@@ -135,9 +145,20 @@ class Console:
     async def _visit(self, request: ConsoleRequest, cookie: str, *, using: bool = True) -> Visit:
         session = self._sessions.find(cookie, using=using)
         hub = HubAsker(self._door, None if session is None else session.token)
-        visitor = await hub.get(ConsoleVisitor, "whoami")
+        visitor = await self._visitor(hub)
         extras = await self._extras.of(visitor, hub)
         return Visit(request, visitor, hub, self._slow_answers, self._sessions.seal(cookie), extras)
+
+    async def _visitor(self, hub: HubAsker) -> ConsoleVisitor:
+        visitor = await hub.get(ConsoleVisitor, "whoami")
+        if visitor.open:
+            self._check_open()
+        return visitor
+
+    async def check_hub(self) -> None:
+        """Refuse a hub that is there, and may not be shown here."""
+        with suppress(Unauthenticated, Unavailable):
+            await self._visitor(HubAsker(self._door, None))
 
     def _cookie_of(self, request: ConsoleRequest) -> tuple[str, bool]:
         """The visitor's cookie, or a new one."""

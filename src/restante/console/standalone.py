@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -15,6 +16,7 @@ from restante.console.view.markup import BASE
 from restante.console.web.doors import NetworkDoor
 from restante.console.web.exchanges import ConsoleReply, Receive, Scope, Send, redirect, send_reply
 from restante.limits import CONNECTIONS_BACKLOG, CONSOLE_STREAMS_MAX
+from restante.model.access.open_access import refuse_open
 
 _KEEP_ALIVE_SECONDS = 60
 _DRAIN_SECONDS = 5
@@ -58,6 +60,7 @@ class _Server(uvicorn.Server):
     announce: Callable[[], None]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.console.check_hub()
         await super().startup(sockets)
         if self.started:
             self.announce()
@@ -68,9 +71,13 @@ class _Server(uvicorn.Server):
         await self.console.close()
 
 
-def serve_console(hub: str, *, host: str, port: int, started: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    console = Console(NetworkDoor(*addresses_of(hub)), cookie=f"restante_console_{port}")
+def serve_console(hub: str, *, host: str, port: int, insecure: bool, started: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT. A hub that asks for no token is not shown to other machines, unless `insecure`."""
+    console = Console(
+        NetworkDoor(*addresses_of(hub)),
+        cookie=f"restante_console_{port}",
+        check_open=partial(refuse_open, host, insecure=insecure),
+    )
     config = uvicorn.Config(
         ConsoleSite(console, host),
         host=host,

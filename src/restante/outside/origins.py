@@ -2,8 +2,9 @@
 
 Each call has a time within which all of it happens, and an answer is read no further than its bound. Content is tried
 again at once when the connection fails or the origin answers 5xx, under the same request id, so an origin that did the
-work can answer the same. A notice is tried once: the outbox repeats it. Redirects are not followed. Each try is signed as
-Standard Webhooks are, under the request id, so that an origin can tell the hub from a stranger.
+work can answer the same. A notice is tried once: the outbox repeats it. Redirects are not followed, and no proxy is used, whatever
+the environment says: it would see the content. Each try is signed as Standard Webhooks are, under the request id, so
+that an origin can tell the hub from a stranger.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def origin_ports(
     addressed = {name: origin for name, origin in settings.origins.items() if origin.content_url or origin.dequeued_url}
     if not addressed:
         return {}
-    client = SyncClientBuilder().follow_redirects(False).user_agent(f"restante/{__version__}").build()
+    builder = SyncClientBuilder().no_proxy().follow_redirects(False).user_agent(f"restante/{__version__}")
+    client = builder.build()
 
     def port(name: str, origin: OriginSettings) -> OriginPort:
         key = secret if origin.secret is None else secret_bytes(origin.secret)

@@ -89,6 +89,7 @@ class Application:
 
     async def _web_socket(self, exchange: Exchange) -> None:
         """After the first event of a web socket, which says nothing: accept and serve it, or refuse it."""
+        started, route = time.perf_counter(), None
         try:
             self.web.check(exchange)
             route = self._sockets.find(exchange)
@@ -96,6 +97,7 @@ class Application:
             await self.handle(route, exchange)
         except RestanteError as error:
             await exchange.deny_socket(error)
+            _log_request(exchange, route, time.perf_counter() - started)
 
     async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         started, route = time.perf_counter(), None
@@ -147,9 +149,13 @@ class Application:
         if route is not None and route.roles is not None:
             waited = route.is_long or b"wait=" in exchange.scope["query_string"]
             self._desk.metrics.api.add(exchange.status, seconds, waited=waited)
-        level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
-        if _log.isEnabledFor(level):
-            _log.log(level, "request", extra={"fields": _told(exchange, path, seconds)})
+        _log_request(exchange, route, seconds)
+
+
+def _log_request(exchange: Exchange, route: Route | None, seconds: float) -> None:
+    level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
+    if _log.isEnabledFor(level):
+        _log.log(level, "request", extra={"fields": _told(exchange, "none" if route is None else route.path, seconds)})
 
 
 def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from restante.model.columns.plain_text import plain
+from restante.model.columns.plain_text import plain, plain_lines
 from restante.settings import ServerSettings
 from restante.settings.server import LogFormat
 
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return _encode(line).decode()
+        return plain(_encode(line).decode())
 
 
 class TextFormatter(logging.Formatter):
@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         told = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
         line = plain(f"{at} {record.levelname.lower()} {record.name}: {record.getMessage()}{told}")
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{plain_lines(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 def formatter(form: LogFormat, *, terminal: bool) -> logging.Formatter:

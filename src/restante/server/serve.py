@@ -22,6 +22,7 @@ from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.hub.door.opening_rows import BlobsAhead
+from restante.model.access.open_access import is_loopback
 from restante.outside.filing_clerk import FilingClerk
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane
@@ -31,7 +32,7 @@ from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.process_memory import spare_the_collector
-from restante.server.access.gate import gate_of, is_loopback
+from restante.server.access.gate import gate_of
 from restante.server.access.private_file import origin_secret
 from restante.server.app import Application
 from restante.server.desk import Desk

@@ -73,10 +73,19 @@ def in_(
     *,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic.")] = None,
     recipient: Annotated[
-        str, typer.Option(metavar="RULE", help="Where a record names its recipient: key, header:NAME or json:PATH.")
-    ] = "key",
-    origin: Annotated[str | None, typer.Option(help="The origin of its messages. Default: the topic.")] = None,
-    kind: Annotated[str | None, typer.Option(help="The kind of its messages. Default: the topic.")] = None,
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="Where a record names its recipient: key, header:NAME or json:PATH. Default: the recipient of a CloudEvent, else the key.",
+        ),
+    ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(help="The origin of its messages. Default: the source of a CloudEvent, else the topic."),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The kind of its messages. Default: the type of a CloudEvent, else the topic.")
+    ] = None,
     values: Annotated[DataForm, typer.Option(help="The format of the values of records.")] = DataForm.JSON,
     tombstones: Annotated[
         Tombstones, typer.Option(help="What to do with records that have no value.")

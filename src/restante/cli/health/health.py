@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import NOT_QUITE_WELL, WRONG
-from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, TokenOption
+from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl, TokenOption, hear_client
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.output import listing, output, print_answer
 from restante.decoders import json_decoder
+from restante.model.columns.plain_text import plain
 from restante.model.figures import clock_time
 
 if TYPE_CHECKING:
@@ -49,17 +50,20 @@ def _asked(hub: str, token: str | None, *, history: bool) -> HealthAnswer:
     import msgspec
 
     from restante.cli.shared.hub_requests import asked, told_failures
-    from restante.client.transport.address import address_of
+    from restante.client.transport.address import addresses_of
     from restante.errors import Unavailable
     from restante.model.health.health_history import HealthAnswer
 
-    address = address_of(hub, token=token)
-    with told_failures(address, "health"), asked(address, f"/v1/health{'?history=true' if history else ''}") as answer:
+    hear_client()
+    addresses, target = addresses_of(hub, token=token), f"/v1/health{'?history=true' if history else ''}"
+    with told_failures(addresses, "health"), asked(addresses, target) as answer:
         body = answer.read()
     try:
         return json_decoder(HealthAnswer).decode(body)
     except msgspec.DecodeError as error:
-        raise Unavailable(f"What {address.url} answered is no health of a hub. Is another program there?") from error
+        raise Unavailable(
+            f"What {addresses[0].url} answered is no health of a hub. Is another program there?"
+        ) from error
 
 
 def _print(found: HealthAnswer) -> None:
@@ -87,10 +91,10 @@ def _label(node: HealthNode) -> Text:
     from rich.text import Text
 
     colours = {"green": "green", "yellow": "bold yellow", "red": "bold red"}
-    line = Text.assemble(f"{node.name} ", (node.state.value, colours[node.state.value]))
+    line = Text.assemble(f"{plain(node.name)} ", (node.state.value, colours[node.state.value]))
     if node.state.value != "green":
         line.append(f" since {clock_time(node.since)}")
-    told = [_told(measure) for measure in node.measures]
+    told = [plain(_told(measure)) for measure in node.measures]
     if node.measured is False:
         told = ["not measured"]
     return line.append(f"  {'; '.join(told)}" if told else "")

@@ -23,11 +23,14 @@ def console(
     hub: HubUrl = DEFAULT_URL,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="The port.")] = 8471,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Show other machines a hub that asks for no tokens.")
+    ] = False,
 ) -> None:
     """Serve the console of a hub elsewhere, until Ctrl-C. A hub that is served by `restante serve` has one at /console.
 
     The address is http://127.0.0.1:8471/console. The console asks the hub's routes and nothing else. Where the hub asks for tokens, people sign in with theirs: the
-    console has none of its own.
+    console has none of its own. A hub that asks for no tokens is shown on the loopback address only.
 
     \b
     restante console --hub https://hub.example.org
@@ -45,7 +48,7 @@ def console(
     def started(address: str) -> None:
         say(f"The console of {hub} is at {address}", flush=True)
 
-    serve_console(hub, host=host, port=port, started=started)
+    serve_console(hub, host=host, port=port, insecure=insecure, started=started)
 
 
 def mount_door_console(service: DoorService, home: Path, number: int) -> None:

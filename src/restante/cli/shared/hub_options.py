@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import wraps
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from restante.cli.shared.plain import say
+from restante.cli.shared.plain import SaidLogs
 
 if TYPE_CHECKING:
     from restante.calls.call import Call
@@ -184,16 +183,11 @@ def settings_here() -> Settings:
     return load_settings(Path(path) if path else None, os.environ)
 
 
-class _OnStandardError(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage(), file=sys.stderr, flush=True)
-
-
 def hear_client() -> None:
     """Print what the client says while it tries again, from now on. A second call changes nothing."""
-    from restante.client.transport.unreachable import LOGGER
+    from restante.client.transport.address import LOGGER
 
     logger = logging.getLogger(LOGGER)
-    if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
-        logger.addHandler(_OnStandardError())
+    if not any(isinstance(handler, SaidLogs) for handler in logger.handlers):
+        logger.addHandler(SaidLogs())
         logger.propagate = False

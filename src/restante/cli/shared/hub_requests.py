@@ -5,8 +5,9 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -21,25 +22,44 @@ _PROBLEM_BYTES_MAX = 1 << 20
 
 
 @contextmanager
-def told_failures(address: HubAddress, what: str) -> Iterator[None]:
+def told_failures(addresses: Sequence[HubAddress], what: str) -> Iterator[None]:
     """Tell what goes wrong inside as what the hub did not do."""
     try:
         yield
     except urllib.error.HTTPError as error:
         raise _told(error) from error
     except urllib.error.URLError as error:
-        raise unreachable(address, str(error.reason)) from error
+        raise unreachable(addresses[-1], str(error.reason)) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"The hub at {address.url} did not give its {what}: {error}. Is it running?") from error
+        raise Unavailable(f"The hub at {addresses[0].url} did not give its {what}: {error}. Is it running?") from error
 
 
-def asked(address: HubAddress, target: str) -> http.client.HTTPResponse:
-    """The answer to a GET, not yet read. Close it."""
+def asked(addresses: Sequence[HubAddress], target: str) -> http.client.HTTPResponse:
+    """The answer to a GET of the first address that can be reached, not yet read. Close it."""
+    for address in addresses[:-1]:
+        try:
+            return _asked(address, target)
+        except urllib.error.HTTPError:
+            raise
+        except urllib.error.URLError:
+            continue
+    return _asked(addresses[-1], target)
+
+
+def _asked(address: HubAddress, target: str) -> http.client.HTTPResponse:
     request = urllib.request.Request(f"{address.url}{target}", headers=address.credentials())
     # A hub on this machine is asked without a proxy.
     proxies = [urllib.request.ProxyHandler({})] if address.local else []
-    answer: http.client.HTTPResponse = urllib.request.build_opener(*proxies).open(request, timeout=_SOCKET_SECONDS)
+    opener = urllib.request.build_opener(_NoRedirects, *proxies)
+    answer: http.client.HTTPResponse = opener.open(request, timeout=_SOCKET_SECONDS)
     return answer
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Redirects are errors: the token would go on with them, to whatever address they name."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 - those of the base
+        """No request that would go on."""
 
 
 def _told(error: urllib.error.HTTPError) -> RestanteError:

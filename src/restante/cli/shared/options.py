@@ -86,7 +86,7 @@ class Format(Enum):
 
 def is_meant(question: str, *, yes: bool) -> bool:
     """Asks on standard error, unless --yes was said; no is the end of the command."""
-    return yes or typer.confirm(question, abort=True, err=True)
+    return yes or typer.confirm(plain(question), abort=True, err=True)
 
 
 def carried_out(verb: str, done: str, what: str, carry_out: Callable[[], object], *, dry_run: bool, yes: bool) -> str:
@@ -110,7 +110,11 @@ _CHOICES = re.compile(r".* is not one of (?P<choices>.*)\.$", re.DOTALL)
 _SHOWN_CHARACTERS_MAX = 80
 
 
-def reword(error: typer.BadParameter) -> None:
+MISTAKES: Any = typer.BadParameter.__base__
+"""The errors of the parser of command lines. Typer itself names only one kind of them."""
+
+
+def reword(error: Any) -> None:  # noqa: ANN401 - one of `MISTAKES`
     """Put the error in our words, if it is a known one of the parser; and into lines that take no effect on a terminal."""
     errors = getattr(error.__cause__, "errors", None)
     found: list[dict[str, Any]] = errors() if callable(errors) else []

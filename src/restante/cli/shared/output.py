@@ -51,15 +51,20 @@ def progress_bar() -> Progress:
     A task may have a `note`, which stands at the end of its line.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Plain(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(plain(self.text_format.format(task=task)))
 
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}", markup=False),
+        Plain("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
+        Plain("{task.fields[note]}"),
         console=console,
         transient=True,
         disable=not console.is_terminal,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from restante.cli.shared.hub_options import Door, open_hub_of
+from restante.cli.shared.hub_options import Door, hear_client, open_hub_of
 from restante.cli.shared.hub_requests import asked, told_failures
-from restante.client.transport.address import HubAddress, address_of
+from restante.client.transport.address import HubAddress, addresses_of
 
 if TYPE_CHECKING:
     from restante.cluster.local_shards import LocalShards
@@ -25,7 +25,8 @@ class BackupSource(NamedTuple):
 
 def source_of(door: Door) -> AbstractContextManager[BackupSource]:
     if door.data is None:
-        return _of_hub(address_of(door.hub, token=door.token))
+        hear_client()
+        return _of_hub(addresses_of(door.hub, token=door.token))
     return _of_folder(door.data)
 
 
@@ -66,13 +67,13 @@ class _Chunks:
 
 
 @contextmanager
-def _of_hub(address: HubAddress) -> Iterator[BackupSource]:
-    with told_failures(address, "backup"):
-        answer = asked(address, "/v1/backup")
+def _of_hub(addresses: Sequence[HubAddress]) -> Iterator[BackupSource]:
+    with told_failures(addresses, "backup"):
+        answer = asked(addresses, "/v1/backup")
 
     def read(size: int) -> bytes:
         # Here, so that the writer of the file does not take it for a failure of its own.
-        with told_failures(address, "backup"):
+        with told_failures(addresses, "backup"):
             return answer.read(size)
 
     with answer:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from restante.cli.shared.output import table_of
+from restante.model.columns.plain_text import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,7 +47,7 @@ class WorkProgress:
         runner = self._runner
         if runner is None:
             return Text("The worker starts.")
-        return Group(Text(headline(runner)), table_of(_COLUMNS, self._rows(runner), right=_COLUMNS[1:]))
+        return Group(Text(plain(headline(runner))), table_of(_COLUMNS, self._rows(runner), right=_COLUMNS[1:]))
 
     def _rows(self, runner: WorkRunner) -> Iterator[tuple[str, ...]]:
         from restante.work.figures import figures_of

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from functools import lru_cache
 from urllib.parse import SplitResult, quote, urlsplit
 
 from restante.errors import InvalidRequest
+from restante.limits import HOSTS_REMEMBERED_MAX
+from restante.model.access.open_access import is_loopback
 
+LOGGER = "restante.client"
 DEFAULT_URL = "http://127.0.0.1:8470"
 _EXAMPLE = "like 127.0.0.1:8470 or https://hub.example.org"
 _HOST_AND_PORT = re.compile(r"(\[[^]/]+\]|[^\s:/?#@\[\]]+):[0-9]+/?")
+_log = logging.getLogger(LOGGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,23 @@ def address_of(url: str, *, token: str | None = None) -> HubAddress:
     parts = _split(url)
     host = parts.hostname or ""
     _check_token(token)
-    return HubAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", _is_local(host), token)
+    return HubAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", is_loopback(host), token)
 
 
 def addresses_of(url: str, *, token: str | None = None) -> tuple[HubAddress, ...]:
-    """Check the addresses of one hub, separated by commas."""
+    """Check the addresses of one hub, separated by commas. A token that would go to one of them in the open is warned of."""
     several = [one for one in url.split(",") if one.strip()] if "," in str(url) else [url]
-    return tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
+    found = tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
+    for address in found:
+        if token is not None and not address.local and address.url.startswith("http:"):
+            _warn_of_plaintext(address.url)
+    return found
+
+
+@lru_cache(HOSTS_REMEMBERED_MAX)
+def _warn_of_plaintext(url: str) -> None:
+    """Once for each address."""
+    _log.warning("The token goes to %s without encryption: who listens on the way can use it. Use https://.", url)
 
 
 def segment(name: object, what: str) -> str:
@@ -85,13 +100,6 @@ def _check_token(token: object) -> None:
         return
     if not isinstance(token, str) or not token or not all("!" <= character <= "~" for character in token):
         raise InvalidRequest("The token is empty or holds characters that no token has, such as a space or a line end.")
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _encodes(text: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from urllib.parse import urlsplit
 
-from restante.client.transport.address import HubAddress
+from restante.client.transport.address import LOGGER, HubAddress
 from restante.errors import Unavailable
 from restante.limits import FIRST_LOOK_SECONDS, FIRST_WORD_SECONDS
 
@@ -27,7 +27,6 @@ _NO_TLS = ("invalidcontenttype", "wrong_version_number", "record layer failure",
 _NOT_TRUSTED = ("invalid peer certificate", "certificate_verify_failed", "certificate verify failed")
 
 
-LOGGER = "restante.client"
 _log = logging.getLogger(LOGGER)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 

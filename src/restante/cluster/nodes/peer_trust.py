@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from typing import NamedTuple, NoReturn
 
 from restante.errors import InvalidSettings
+from restante.model.access.open_access import is_loopback
 from restante.settings import ClusterSettings
 
+_log = logging.getLogger("restante.cluster")
+_REMEDY = "Give each node a certificate (cluster.certificate_file), or keep them in a private network."
 GOODBYE_SECONDS = 0.2
 """For the end of a connection in order. TLS says goodbye on both sides, and a loop that ends before that is left with its handles."""
 
@@ -35,6 +39,8 @@ def peer_trust(secret: bytes, cluster: ClusterSettings) -> PeerTrust:
     }
     missing = [f"cluster.{name}" for name, value in named.items() if value is None]
     if len(missing) == len(named):
+        if not is_loopback(cluster.listen.rpartition(":")[0].strip("[]")):
+            _log.warning("Nodes speak without encryption: who listens between them reads the mail. %s", _REMEDY)
         return PeerTrust(secret)
     if missing:
         raise InvalidSettings(f"TLS between nodes needs {' and '.join(missing)} too.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import time
 from collections.abc import Callable, Hashable
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 from restante.errors import Forbidden, InvalidSettings, RestanteError, Unauthenticated, Unavailable
 from restante.model.access.access import EVERYTHING, Grant, Role
+from restante.model.access.open_access import refuse_open
 from restante.server.access.tokens import FILE_NAME, TokenFile
 from restante.settings import ServerSettings
 
@@ -133,18 +133,6 @@ def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) ->
             raise InvalidSettings("server.access is tokens, but this hub has no data folder to keep them in.")
         return Gate(tokens)
     gate = Gate(tokens, optional=True) if settings.access == "auto" else Gate(None)
-    if gate.open and not insecure and not is_loopback(settings.host):
-        raise InvalidSettings(
-            f"{settings.host} can be reached from other machines, and the hub would not ask for tokens. Make one with "
-            "`restante tokens create --new`, serve on 127.0.0.1, or say --insecure if that is what you want."
-        )
+    if gate.open:
+        refuse_open(settings.host, insecure=insecure)
     return gate
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

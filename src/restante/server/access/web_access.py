@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from restante.errors import Forbidden, InvalidRequest
 from restante.limits import HOSTS_REMEMBERED_MAX
-from restante.server.access.gate import Gate, is_loopback
+from restante.model.access.open_access import is_loopback
+from restante.server.access.gate import Gate
 from restante.server.connections.exchange import Exchange, Headers
 from restante.settings import ServerSettings
 

@@ -278,8 +278,9 @@ class Exchange:
 
     async def deny_socket(self, error: RestanteError) -> None:
         """Refuse to open a web socket, with a problem as the answer."""
-        status, headers, body = socket_denial(error, self.correlation_id)
-        await self._send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        self.status, headers, body = socket_denial(error, self.correlation_id)
+        self.code = error.code
+        await self._send({"type": "websocket.http.response.start", "status": self.status, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": body})
 
     async def problem(self, error: RestanteError) -> None:

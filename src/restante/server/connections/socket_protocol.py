@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 import msgspec
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request, Response
@@ -123,6 +124,11 @@ class Socket(WebSocketsSansIOProtocol):
         """The number of separate parts of an unfinished message."""
         self._began = self.loop.time()
         self._closes_since: float | None = None
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # Otherwise uvicorn logs an error for each socket that is refused.
 
     def data_received(self, data: bytes) -> None:
         if self.handshake_initiated and not self.handshake_complete:

@@ -59,6 +59,12 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
     "Cache-Control": ("What is answered changes from call to call.", {"const": "no-store"}, "no-store"),
     "X-Accel-Buffering": ("Asks proxies to pass on each event as it comes.", {"const": "no"}, "no"),
     "Content-Disposition": ("What to call the file.", TEXT, 'attachment; filename="restante-backup.tar"'),
+    "Content-Security-Policy.content": (
+        "In a browser, the content is no page of the hub.",
+        {"const": "sandbox"},
+        "sandbox",
+    ),
+    "Content-Disposition.content": ("In a browser, the content is a file.", {"const": "attachment"}, "attachment"),
     "Content-Security-Policy": ("The page loads nothing and runs nothing.", TEXT, "default-src 'none'"),
     "X-Content-Type-Options": ("It is what its media type says.", {"const": "nosniff"}, "nosniff"),
     "Content-Encoding": ("Set if the body is packed, as `Accept-Encoding` asked.", {"enum": ["gzip", "zstd"]}, "zstd"),

@@ -28,6 +28,12 @@ from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json, mes
 MESSAGES = "/v1/recipients/{recipient}/messages"
 OF_ORIGIN = frozenset({"origin"})
 """The query of routes about one message, which may name it as the CloudEvent of an origin."""
+_FOREIGN = (
+    (b"restante-content", b"claim-check"),
+    (b"content-security-policy", b"sandbox"),
+    (b"content-disposition", b"attachment"),
+)
+"""Beside content in its origin's own media type: a browser that is led here saves it, and runs none of it as the hub's own."""
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
 _SHOWN_AS = (media.JSON, media.ARROW)
 _COUNT = re.compile("[1-9][0-9]{0,17}")
@@ -72,7 +78,7 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         (b"cache-control", b"no-store"),
     ]
     if answer.content is not None:
-        headers.append((b"restante-content", b"claim-check"))
+        headers += _FOREIGN
         content_type = answer.media_type or "application/octet-stream"
         await exchange.answer(200, answer.content, media_type=content_type, headers=headers)
         return

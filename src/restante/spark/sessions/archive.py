@@ -24,7 +24,8 @@ _AHEAD_OF_TIME = 25
 
 def place(java: Java) -> Path:
     """Where the archive for this Java lies, if it was made."""
-    made_for = "\n".join((str(java.command.resolve()), java.build, pyspark.__version__, *jars.NAMES, pyspark.__file__))
+    names = (jar.file for jar in jars.DELTA)
+    made_for = "\n".join((str(java.command.resolve()), java.build, pyspark.__version__, *names, pyspark.__file__))
     name = hashlib.sha256(made_for.encode()).hexdigest()[:16]
     return cache.folder("classes") / f"java-{java.version}-{name}.archive"
 

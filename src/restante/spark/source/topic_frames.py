@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from restante.backplanes.kafka_library import (
+    kafka_client,
     kafka_library,
     kafka_settings,
     partition_reach,
@@ -57,7 +58,7 @@ def topic_frame(spark: SparkSession, source: TopicSource) -> DataFrame:
 def topic_ranges(source: TopicSource) -> list[TopicRange]:
     """The range of offsets that each topic partition has now."""
     library: Any = kafka_library()
-    consumer = library.Consumer(source.settings())
+    consumer = kafka_client(library.Consumer, source.settings())
     try:
         numbers = topic_partitions(consumer, source.topic)
         places = [library.TopicPartition(source.topic, number) for number in numbers]
@@ -83,7 +84,7 @@ def records_of(topic: str, settings: dict[str, Any], wanted: TopicRange) -> Iter
     """The records of a topic partition between two offsets, in order."""
     library: Any = kafka_library()
     number, first, end = wanted
-    consumer = library.Consumer(settings)
+    consumer = kafka_client(library.Consumer, settings)
     try:
         consumer.assign([library.TopicPartition(topic, number, first)])
         silent, done = 0, False
