@@ -85,7 +85,10 @@ def _page(core: Core, owners: Mapping[str, str], each: ReadAfter, actions: list[
     memory, now = core.memory(ActionMemory), core.clock()
     memory.hand_out(
         each.partition,
-        [HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, now) for own in actions],
+        [
+            HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, own.name, now)
+            for own in actions
+        ],
     )
     return FewPage(
         partition=each.partition,
