@@ -39,6 +39,16 @@ class Place:
         (self.number,) = [change["sequence_number"] for change in changes if change["id"] == action_id]
         return action_id
 
+    def read(self, who: str, group: str) -> list[str]:
+        """The data of the mail and the actions that a new member is handed from the start of the partition."""
+        joined = self.wires[who]("POST", f"/v1/groups/{group}/members", {"member": "m"}).json()
+        given = joined["partitions"][0]
+        after = [{"partition": 0, "generation": given["generation"], "position": 0}]
+        path = f"/v1/groups/{group}/members/{joined['member_id']}/next"
+        answer = self.wires[who]("POST", path, {"after": after})
+        assert answer.status == 200, answer.body
+        return [change["data"] for page in answer.json()["pages"] for change in page["changes"]]
+
     def report(self, group: str, generation: int, state: str, **given: Any) -> dict[str, Any]:
         outcome = {"sequence_number": self.number, "state": state, "attempts": 1, **given}
         body = {"generation": generation, "outcomes": [outcome]}
@@ -61,6 +71,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         "shop": tokens.create(roles=[Role.PUBLISHER], origins=["shop"]),
         "owner": tokens.create(roles=[Role.WORKER], groups=["owner"]),
         "thief": tokens.create(roles=[Role.WORKER], groups=["thief"]),
+        "fresh": tokens.create(roles=[Role.WORKER], groups=["fresh"]),
+        "everywhere": tokens.create(roles=[Role.WORKER]),
+        "reading": tokens.create(roles=[Role.WORKER, Role.READER], groups=["fresh"]),
         "operator": tokens.create(roles=[Role.OPERATOR]),
     }
     with start(folder, SETTINGS) as served:
@@ -129,3 +142,34 @@ def test_what_a_member_works_on_is_said_by_its_own_group(place: Place) -> None:
     assert place.seen(action_id)["state"] == "accepted"
     place.wires["owner"]("POST", f"/v1/groups/owner/members/{member_id}/next", asked)
     assert place.seen(action_id)["state"] == "under_way"
+
+
+SECRET = {"recipient": "ada", "origin": "shop", "data": "secret"}
+
+
+@pytest.mark.parametrize("who", ["fresh", "everywhere"])
+@pytest.mark.parametrize("body", [{}, {"actions": []}, {"kinds": ["letter"]}, {"origins": ["shop"]}], ids=str)
+def test_a_worker_makes_no_group_that_reads_the_feed(place: Place, who: str, body: dict[str, Any]) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    refused = place.wires[who]("PUT", "/v1/groups/fresh", body)
+    assert (refused.status, refused.problem["code"]) == (403, "forbidden")
+    assert place.wires["operator"].get("/v1/groups/fresh").status == 404
+    assert place.wires["operator"]("PUT", "/v1/groups/fresh", body).status == 200
+    assert place.wires[who]("PUT", "/v1/groups/fresh", body).status == 200
+
+
+@pytest.mark.parametrize("who", ["operator", "reading"])
+def test_whoever_may_read_the_feed_makes_a_group_that_does(place: Place, who: str) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert place.wires[who]("PUT", "/v1/groups/fresh", {"origins": ["shop"]}).status == 200
+    assert place.read("fresh", "fresh") == ["secret"]
+
+
+def test_a_group_of_actions_reads_no_mail_when_it_has_none_left(place: Place) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    place.send()
+    assert place.read("thief", "thief") == []
+    assert place.wires["operator"]("DELETE", "/v1/groups/thief/actions/other").status == 204
+    assert place.read("thief", "thief") == []
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["again"]}).status == 200
+    assert place.read("thief", "thief") == []

@@ -183,7 +183,7 @@ def _may_report(core: Core, draft: RequestDraft, group: GroupRow, action: str, o
     """Whether a group may report this: all of an action that it has declared, and of one that nobody has, only that."""
     if action in group.actions:
         return True
-    return bool(group.actions) and says_unknown(outcome) and action_owner_so_far(core, draft, action) is None
+    return group.is_of_actions and says_unknown(outcome) and action_owner_so_far(core, draft, action) is None
 
 
 def _with_beginning(core: Core, outcome: WorkOutcome, place: ActionPlace, handed: HandedAction) -> WorkOutcome:

@@ -53,15 +53,20 @@ def defining(core: Core, call: DefineGroup, caller: Grant) -> Procedure[GroupSta
     wish = checked_wish(
         call.group, origins=call.origins, kinds=call.kinds, gone=call.gone, actions=call.actions, start=call.start
     )
-    core.commit(partial(_plan_define, core, wish, change=call.change))
+    core.commit(partial(_plan_define, core, wish, caller, change=call.change))
     yield from telling_all(core, (wish.name,))
     return group_status(core, wish.name)
 
 
-def _plan_define(core: Core, wish: GroupWish, draft: RequestDraft, *, change: bool) -> None:
+def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft, *, change: bool) -> None:
     before, others = row_so_far(core, draft, wish.name), rows_so_far(core, draft)
     taken = {action: row.name for row in others for action in row.actions}
     if before is None:
+        if not wish.actions and not caller.may_read_feed():
+            raise Forbidden(
+                f"There is no group {wish.name!r}, and without actions it would read the feed: an operator or a reader makes "
+                "it. A worker makes groups of actions: name some in actions."
+            )
         check_room(len(others))
     row = defined(before, wish, taken=taken, now=core.clock(), change=change)
     if row == before:

@@ -36,7 +36,7 @@ def look_few(core: Core, call: ReadNext) -> NextAnswer | None:
     if core.closing.is_set():
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
-    if not known.row.actions:
+    if not known.row.is_of_actions:
         return None
     owners = core.memory(GroupMemory).actions()
     found = _found(core, known, owners, call)

@@ -67,12 +67,18 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     """Where the group began: a shard that hears of it late begins there too."""
     version: int = 0
     """Higher with each change, also after the group was deleted and made again: shards tell an old word from a new one by it."""
+    had_actions: bool = False
+    """Whether an action was taken from it: a group of actions stays one, also when it has none left."""
+
+    @property
+    def is_of_actions(self) -> bool:
+        return self.had_actions or bool(self.actions)
 
     @property
     def wish(self) -> FeedWish:
-        """The part of the feed that it reads: a group with actions reads these alone."""
+        """The part of the feed that it reads: a group of actions reads these alone."""
         wish = self.filter.wish
-        return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.actions else wish
+        return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.is_of_actions else wish
 
 
 class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +148,8 @@ def without_action(row: GroupRow, action: str) -> GroupRow:
     """The row without one of its actions; the row itself if it has no such action."""
     if action not in row.actions:
         return row
-    return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))
+    left = tuple(name for name in row.actions if name != action)
+    return msgspec.structs.replace(row, actions=left, had_actions=True)
 
 
 def next_version(row: GroupRow, newest: int, now: int) -> int:
