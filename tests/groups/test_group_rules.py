@@ -13,7 +13,7 @@ from restante.errors import (
     InvalidRequest,
     PositionAhead,
 )
-from restante.limits import GROUPS_MAX
+from restante.limits import GROUPS_MAX, GROUPS_OF_OWNER_MAX
 from restante.model.groups.group import (
     Gone,
     GroupRow,
@@ -93,9 +93,11 @@ def test_a_name_that_no_group_may_have(name: object) -> None:
 
 
 def test_there_are_only_so_many_groups() -> None:
-    check_room(GROUPS_MAX - 1)
+    check_room(GROUPS_MAX - 1, 0)
     with pytest.raises(InvalidRequest):
-        check_room(GROUPS_MAX)
+        check_room(GROUPS_MAX, 0)
+    with pytest.raises(InvalidRequest):
+        check_room(GROUPS_OF_OWNER_MAX, GROUPS_OF_OWNER_MAX)
 
 
 def test_rows_are_read_as_they_were_written() -> None:

@@ -12,7 +12,7 @@ from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
-from tests.server.wire import Wire
+from tests.server.wire import Answer, Wire
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, groups=GroupSettings(heartbeat_seconds=600))
 
@@ -173,3 +173,21 @@ def test_a_group_of_actions_reads_no_mail_when_it_has_none_left(place: Place) ->
     assert place.read("thief", "thief") == []
     assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["again"]}).status == 200
     assert place.read("thief", "thief") == []
+
+
+def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.limits.GROUPS_OF_OWNER_MAX", 3)
+
+    def made(who: str, group: str) -> Answer:
+        return place.wires[who]("PUT", f"/v1/groups/{group}", {"actions": [f"{group}-does"]})
+
+    assert [made("everywhere", f"g{number}").status for number in range(4)] == [200, 200, 200, 400]
+    refused = made("everywhere", "g3").problem
+    assert (refused["code"], "3 groups" in refused["detail"]) == ("invalid_request", True)
+    assert made("everywhere", "g0").status == 200
+    assert made("fresh", "fresh").status == 200
+    assert [made("operator", f"o{number}").status for number in range(4)] == [200] * 4
+    assert place.wires["operator"]("DELETE", "/v1/groups/g0").status == 204
+    assert made("everywhere", "g3").status == 200

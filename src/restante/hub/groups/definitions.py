@@ -29,7 +29,7 @@ from restante.hub.groups.group_starts import (
 )
 from restante.hub.groups.home import telling_all
 from restante.hub.groups.status import group_status
-from restante.model.access.access import Grant
+from restante.model.access.access import NO_OWNER, Grant, owner_of
 from restante.model.groups.group import (
     GROUPS_HOME,
     GroupRow,
@@ -59,7 +59,7 @@ def defining(core: Core, call: DefineGroup, caller: Grant) -> Procedure[GroupSta
 
 
 def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft, *, change: bool) -> None:
-    before, others = row_so_far(core, draft, wish.name), rows_so_far(core, draft)
+    before, others, owner = row_so_far(core, draft, wish.name), rows_so_far(core, draft), owner_of(caller)
     taken = {action: row.name for row in others for action in row.actions}
     if before is None:
         if not wish.actions and not caller.may_read_feed():
@@ -67,8 +67,8 @@ def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft
                 f"There is no group {wish.name!r}, and without actions it would read the feed: an operator or a reader makes "
                 "it. A worker makes groups of actions: name some in actions."
             )
-        check_room(len(others))
-    row = defined(before, wish, taken=taken, now=core.clock(), change=change)
+        check_room(len(others), sum(row.owner == owner != NO_OWNER for row in others))
+    row = defined(before, wish, taken=taken, now=core.clock(), change=change, owner=owner)
     if row == before:
         return
     if before is None:

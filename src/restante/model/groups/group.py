@@ -11,6 +11,7 @@ import msgspec
 from restante import limits
 from restante.decoders import packed_decoder
 from restante.errors import ActionTaken, GroupConflict, InvalidRequest
+from restante.model.access.access import NO_OWNER
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
@@ -70,6 +71,9 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     had_actions: bool = False
     """Whether an action was taken from it: a group of actions stays one, also when it has none left."""
 
+    owner: bytes = NO_OWNER
+    """The owner of the token that made it, of which only so many may be made; none of an operator's."""
+
     @property
     def is_of_actions(self) -> bool:
         return self.had_actions or bool(self.actions)
@@ -107,7 +111,13 @@ def checked_wish(
 
 
 def defined(
-    before: GroupRow | None, wish: GroupWish, *, taken: Mapping[str, str], now: int, change: bool = False
+    before: GroupRow | None,
+    wish: GroupWish,
+    *,
+    taken: Mapping[str, str],
+    now: int,
+    change: bool = False,
+    owner: bytes = NO_OWNER,
 ) -> GroupRow:
     """The row of a group after a caller has defined it. `taken` says which group has which action.
 
@@ -122,7 +132,7 @@ def defined(
                 group=taken[action],
             )
     if before is None:
-        return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start)
+        return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start, owner=owner)
     if before.filter != wish.filter and not change:
         raise _conflict(before)
     return msgspec.structs.replace(before, filter=wish.filter, actions=check_actions((*before.actions, *wish.actions)))
@@ -162,8 +172,13 @@ def whole_version(newest: int) -> int:
     return newest + 1
 
 
-def check_room(groups: int) -> None:
-    """`InvalidRequest` if there are so many groups that one more is too many."""
+def check_room(groups: int, of_owner: int) -> None:
+    """`InvalidRequest` if there are so many groups, or so many of one owner, that one more is too many."""
+    if of_owner >= limits.GROUPS_OF_OWNER_MAX:
+        raise InvalidRequest(
+            f"This token has made {of_owner:,} groups, the most that one may make. Join one of those, or let an operator make "
+            "this one, or delete some."
+        )
     if groups >= limits.GROUPS_MAX:
         raise InvalidRequest(f"There are {groups:,} groups already, the most there may be. Delete some.")
 
