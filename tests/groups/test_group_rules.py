@@ -8,6 +8,7 @@ import pytest
 
 from restante.errors import (
     ActionTaken,
+    ActionUnknown,
     GenerationStale,
     GroupConflict,
     InvalidRequest,
@@ -77,7 +78,8 @@ def test_actions_are_added_to_those_known() -> None:
     assert after.actions == ("bill", "pay")
     assert defined(after, wish(), taken={}, now=9) == after
     assert without_action(after, "pay").actions == ("bill",)
-    assert without_action(after, "unknown") is after
+    with pytest.raises(ActionUnknown):
+        without_action(after, "unknown")
 
 
 def test_an_action_belongs_to_one_group() -> None:

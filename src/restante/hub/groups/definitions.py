@@ -130,6 +130,4 @@ def dropping_action(core: Core, call: DropAction, _: Grant) -> Procedure[None]:
 
 
 def _plan_drop_action(core: Core, name: str, action: str, draft: RequestDraft) -> None:
-    row = group_so_far(core, draft, name)
-    if (after := without_action(row, action)) is not row:
-        put_group(core, draft, after)
+    put_group(core, draft, without_action(group_so_far(core, draft, name), action))

@@ -75,7 +75,7 @@ class NoticeReceiver(NamedTuple):
     """A receiver of notices, which gets one at a time."""
 
     owner: bytes
-    """The owner of the batches. What a server gets for one owner does not wait for what it gets for another."""
+    """The owner of the batches: notices of one owner do not wait for those of another, at the same server either."""
     server: str
     """The server elsewhere; empty for this hub."""
 

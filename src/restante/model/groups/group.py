@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from urllib.parse import quote
 
 import msgspec
 
 from restante import limits
 from restante.decoders import packed_decoder
-from restante.errors import ActionTaken, GroupConflict, InvalidRequest
+from restante.errors import ActionTaken, ActionUnknown, GroupConflict, InvalidRequest
 from restante.model.access.access import NO_OWNER
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
@@ -155,9 +156,13 @@ def _shown(names: tuple[str, ...]) -> str:
 
 
 def without_action(row: GroupRow, action: str) -> GroupRow:
-    """The row without one of its actions; the row itself if it has no such action."""
+    """The row without one of its actions; `ActionUnknown` if it has no such action."""
     if action not in row.actions:
-        return row
+        raise ActionUnknown(
+            f"The group {row.name!r} has no action {action!r}; GET /v1/groups/{quote(row.name, safe='')} lists those that it has.",
+            group=row.name,
+            action=action,
+        )
     left = tuple(name for name in row.actions if name != action)
     return msgspec.structs.replace(row, actions=left, had_actions=True)
 

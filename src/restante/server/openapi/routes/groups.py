@@ -234,7 +234,8 @@ DROP_ACTION = _operation(
     "DELETE /v1/groups/{group}/actions/{action}",
     "dropAction",
     "Take an action back",
-    "The action no longer belongs to the group, and another one may have it. If the group has it not: the same.",
+    "The action no longer belongs to the group, and another one may have it.",
+    problems=("action_unknown",),
 )
 SUBJECT = Subject(
     name="Groups",
