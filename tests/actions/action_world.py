@@ -65,6 +65,12 @@ class ActionWorld(GroupWorld):
     ) -> OutcomesTaken:
         return self.report_all(row["partition"], outcome(row["sequence_number"], state, **given), group=group)
 
+    def finish(self, row: dict[str, Any]) -> OutcomesTaken:
+        """Report an action as a worker does that has a handler for each name of its group: done, or of an unknown name."""
+        if row["owner"] == "group":
+            return self.report(row)
+        return self.report(row, OutcomeState.FAILED, problem=WorkProblem("action_unknown", "Nobody has declared it."))
+
     def report_all(
         self, partition: int, *outcomes: WorkOutcome, group: str = GROUP, generation: int | None = None, **given: Any
     ) -> OutcomesTaken:

@@ -68,8 +68,8 @@ def test_what_waits_for_a_minute_is_backlog_and_strangers_names_are_one() -> Non
     world.send(id="young")
     assert readings(world)["backlog"].value == 4
     for row in world.handed():
-        world.report(row)
+        world.finish(row)
     assert readings(world)["backlog"].value == 0
     totals = action_totals(world.hub.core)
-    assert (totals["", ""].accepted, totals["", ""].done, totals[GROUP, "add"].done) == (1, 1, 4)
+    assert (totals["", ""].accepted, totals["", ""].failed, totals[GROUP, "add"].done) == (1, 1, 4)
     world.hub.close()

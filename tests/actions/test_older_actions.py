@@ -17,7 +17,7 @@ from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
-from tests.actions.action_world import GROUP, ActionWorld
+from tests.actions.action_world import ActionWorld
 from tests.groups.group_world import QUIET
 
 
@@ -61,7 +61,7 @@ def test_what_waited_as_mail_becomes_an_action() -> None:
     rows = world.handed()
     assert len(rows) == 21
     for row in rows:
-        assert world.report(row, group=GROUP).taken == 1
+        assert world.finish(row).taken == 1
     assert world.look("a7").state is ActionState.DONE
     assert examine(world.hub.core.store).sound
     world.hub.close()

@@ -8,12 +8,13 @@ import pytest
 
 from restante.errors import (
     ActionTaken,
+    ActionUnknown,
     GenerationStale,
     GroupConflict,
     InvalidRequest,
     PositionAhead,
 )
-from restante.limits import GROUPS_MAX
+from restante.limits import GROUPS_MAX, GROUPS_OF_OWNER_MAX
 from restante.model.groups.group import (
     Gone,
     GroupRow,
@@ -77,7 +78,8 @@ def test_actions_are_added_to_those_known() -> None:
     assert after.actions == ("bill", "pay")
     assert defined(after, wish(), taken={}, now=9) == after
     assert without_action(after, "pay").actions == ("bill",)
-    assert without_action(after, "unknown") is after
+    with pytest.raises(ActionUnknown):
+        without_action(after, "unknown")
 
 
 def test_an_action_belongs_to_one_group() -> None:
@@ -93,9 +95,11 @@ def test_a_name_that_no_group_may_have(name: object) -> None:
 
 
 def test_there_are_only_so_many_groups() -> None:
-    check_room(GROUPS_MAX - 1)
+    check_room(GROUPS_MAX - 1, 0)
     with pytest.raises(InvalidRequest):
-        check_room(GROUPS_MAX)
+        check_room(GROUPS_MAX, 0)
+    with pytest.raises(InvalidRequest):
+        check_room(GROUPS_OF_OWNER_MAX, GROUPS_OF_OWNER_MAX)
 
 
 def test_rows_are_read_as_they_were_written() -> None:

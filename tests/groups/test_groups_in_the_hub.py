@@ -34,6 +34,7 @@ from restante.calls.removal import RetainNow
 from restante.client.groups.holdings import Holdings
 from restante.errors import (
     ActionTaken,
+    ActionUnknown,
     Forbidden,
     GenerationStale,
     GroupConflict,
@@ -116,6 +117,9 @@ def test_an_action_belongs_to_one_group_until_it_is_dropped_or_the_group_deleted
     with pytest.raises(GroupUnknown):
         world.status("other")
     world.hub.call(DropAction("pay", "charge"))
+    for unknown in ("charge", "never"):
+        with pytest.raises(ActionUnknown):
+            world.hub.call(DropAction("pay", unknown))
     assert world.define("other", actions=("charge",)).actions == ("charge",)
     world.hub.call(DeleteGroup("pay"))
     assert world.define("other", actions=("refund",)).actions == ("charge", "refund")

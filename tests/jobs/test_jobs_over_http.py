@@ -47,6 +47,19 @@ def test_owners_have_jobs_of_their_own(wires: dict[str, Wire]) -> None:
     assert wires["operator"]("DELETE", "/v1/jobs/export").status == 204
 
 
+def test_an_owner_with_its_share_of_jobs_is_refused_and_others_are_not(
+    wires: dict[str, Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.hub.jobs.jobs.JOBS_OF_OWNER_MAX", 3)
+    *_, refused = (wires["b"]("PUT", f"/v1/jobs/many-{number}", ended()) for number in range(4))
+    assert (refused.status, refused.problem["code"]) == (400, "invalid_request")
+    assert "3 jobs" in refused.problem["detail"]
+    assert wires["b"]("PUT", "/v1/jobs/many-0", ended(2)).status == 200
+    assert wires["a"]("PUT", "/v1/jobs/of-a", ended()).status == 200
+    for number in range(5):
+        assert wires["operator"]("PUT", f"/v1/jobs/operators-{number}", ended()).status == 200
+
+
 @pytest.mark.parametrize("who", ["publisher", "reader", "worker", "operator"])
 def test_whoever_runs_a_job_may_report_it(wires: dict[str, Wire], who: str) -> None:
     assert wires[who]("PUT", f"/v1/jobs/of-{who}", ended()).status == 200

@@ -13,8 +13,8 @@ from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from tests.server.wire import Wire
 
-ALLOWED = ("shop", "item", "worker", "operator")
-OTHERS = ("bank", "other", "reader")
+ALLOWED = ("shop", "item", "worker", "anywhere", "operator")
+OTHERS = ("bank", "other", "elsewhere", "reader")
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,17 @@ def wires(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wire]]
         "item": tokens.create(roles=[Role.RECIPIENT], recipients=["item"]),
         "other": tokens.create(roles=[Role.RECIPIENT], recipients=["other"]),
         "worker": tokens.create(roles=[Role.WORKER], groups=["g"]),
+        "anywhere": tokens.create(roles=[Role.WORKER]),
+        "elsewhere": tokens.create(roles=[Role.WORKER], groups=["h"]),
         "reader": tokens.create(roles=[Role.READER]),
         "operator": tokens.create(roles=[Role.OPERATOR]),
     }
     with start(folder, Settings(partition_count=2, housekeeping_seconds=0)) as running:
         served: ServedHub = running
-        yield {name: Wire(served.url, token=secret) for name, secret in secrets.items()}
+        made = {name: Wire(served.url, token=secret) for name, secret in secrets.items()}
+        for worker, group, action in (("worker", "g", "do_it"), ("elsewhere", "h", "other")):
+            assert made[worker]("PUT", f"/v1/groups/{group}", {"actions": [action]}).status == 200
+        yield made
 
 
 def test_an_outcome_is_shown_to_those_who_may_know_of_it(wires: dict[str, Wire]) -> None:
@@ -53,6 +58,17 @@ def test_who_may_not_know_of_one_of_two_is_told_of_the_other(wires: dict[str, Wi
         assert wires[origin]("POST", "/v1/actions/do_it", sent).status == 202
     assert wires["bank"].get("/v1/actions/twice").json()["concerns"] == "other"
     assert wires["worker"].get("/v1/actions/twice").status == 400
+
+
+def test_a_worker_may_know_of_the_actions_that_its_group_has_now(wires: dict[str, Wire]) -> None:
+    assert wires["elsewhere"]("PUT", "/v1/groups/h", {"actions": ["moves"]}).status == 200
+    sent = wires["shop"]("POST", "/v1/actions/moves", {"concerns": "item", "origin": "shop", "id": "moved"})
+    assert sent.status == 202
+    assert wires["operator"]("DELETE", "/v1/groups/h/actions/moves").status == 204
+    assert wires["elsewhere"].get("/v1/actions/moved").status == 404
+    assert wires["anywhere"].get("/v1/actions/moved").status == 200
+    assert wires["worker"]("PUT", "/v1/groups/g", {"actions": ["moves"]}).status == 200
+    assert wires["worker"].get("/v1/actions/moved").status == 200
 
 
 def test_a_publisher_asks_for_its_own_origins_only(wires: dict[str, Wire]) -> None:

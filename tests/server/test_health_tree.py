@@ -240,6 +240,35 @@ def test_what_is_disabled_is_not_looked_at(tmp_path: Path) -> None:
         assert running.desk.hub.call(ListPartitions())[0].visible_sequence == 0
 
 
+@pytest.mark.parametrize(
+    ("disabled", "checks"),
+    [
+        ("store", ["filing"]),
+        ("disk", ["filing", "deep_write"]),
+        ("deep_write", ["disk", "filing"]),
+        ("filing", ["disk", "deep_write"]),
+        ("unfiled_runs", ["disk", "deep_write"]),
+    ],
+)
+def test_what_is_disabled_is_disabled_for_every_probe_and_in_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disabled: str, checks: list[str]
+) -> None:
+    bad = bounded(disk_left=(101, 100.5), unfiled_runs=(0, 0))
+    with served(tmp_path, settings_with(disabled=(disabled,), bounds=bad)) as (running, wire):
+        monkeypatch.setattr("restante.server.routes.health.DISK_FREE_BYTES_MIN", 2**70)
+        monkeypatch.setattr("restante.server.routes.health.UNFILED_RUNS_MAX", -1)
+        monkeypatch.setattr(type(running.desk.hub), "deep_check", lambda *_: "It failed.")
+        monkeypatch.setattr(type(running.desk.hub), "seconds_without_room", lambda _: 0.0)
+        red = not_green(leaves(running, wire, deeply=True))
+        assert red.keys() == {
+            *(["store"] if {"disk", "deep_write"} & set(checks) else []),
+            *(["filing"] if "filing" in checks else []),
+        }
+        assert sorted(failing(wire)) == sorted(checks)
+        ready = [check["name"] for check in wire.get("/readyz").json()["checks"] if check["status"] == "fail"]
+        assert ready == [name for name in checks if name != "deep_write"]
+
+
 def test_requests_that_fail_turn_the_doors_and_those_that_wait_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from restante.errors import Overloaded, Unauthenticated
+from restante.errors import Unauthenticated
 from restante.limits import TICKET_SECONDS
 from restante.model.access.access import Role
 from restante.server.access.tickets import Tickets
@@ -41,8 +41,14 @@ def token(tokens: TokenFile) -> str:
 
 
 @pytest.fixture(scope="module")
-def guarded(tokens: TokenFile, token: str) -> Iterator[ServedHub]:
+def greedy(tokens: TokenFile) -> str:
+    return tokens.create(roles=[Role.RECIPIENT], recipients=["ada"])
+
+
+@pytest.fixture(scope="module")
+def guarded(tokens: TokenFile, token: str, greedy: str) -> Iterator[ServedHub]:
     assert token
+    assert greedy
     with start(tokens.path.parent, SETTINGS) as running:
         yield running
 
@@ -176,7 +182,7 @@ def test_an_open_hub_gives_them_too(tmp_path: Path) -> None:
 def test_they_expire_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
     tickets = Tickets(lambda: now[0])
-    ticket = tickets.make("Bearer x", "ada")
+    ticket = tickets.make("x", "Bearer x", "ada")
     assert TICKET_SECONDS <= 60
     now[0] += TICKET_SECONDS - 1
     assert tickets.authorization(ticket, "ada") == "Bearer x"
@@ -184,9 +190,19 @@ def test_they_expire_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unauthenticated):
         tickets.authorization(ticket, "ada")
     monkeypatch.setattr("restante.server.access.tickets.TICKETS_MAX", 2)
-    tickets.make(None, "ada")
-    tickets.make(None, "ada")
-    with pytest.raises(Overloaded):
-        tickets.make(None, "ada")
-    now[0] += TICKET_SECONDS
-    tickets.make(None, "ada")
+    first, second, third = (tickets.make("x", None, "ada") for _ in range(3))
+    with pytest.raises(Unauthenticated):
+        tickets.authorization(first, "ada")
+    for kept in (second, third):
+        assert tickets.authorization(kept, "ada") is None
+
+
+def test_a_token_that_asks_for_many_pushes_out_only_its_own(
+    token: str, greedy: str, guarded: ServedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.server.access.tickets.TICKETS_MAX", 8)
+    kept = [ticket_of(guarded, token) for _ in range(3)]
+    spent = [ticket_of(guarded, greedy) for _ in range(12)]
+    for ticket in (*kept, *spent[-5:], ticket_of(guarded, token)):
+        status, _, _ = asked(guarded, f"/v1/recipients/ada/live?ticket={ticket}", Accept="text/event-stream")
+        assert status == (401 if ticket == spent[-5] else 200)

@@ -15,6 +15,7 @@ from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBa
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notice_schedule import NoticeSchedule, Turn
 from restante.hub.door.hub import OpenHub
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import Delivery, ItemRange, Webhook
 from restante.model.batches.webhook_rules import secret_text
 from restante.settings import Settings, WebhookSettings
@@ -45,15 +46,23 @@ class Office:
     def __init__(self, hub: OpenHub, clock: Standing, attempts: queue.Queue[NoticeSchedule]) -> None:
         self.hub, self.core, self._clock, self._attempts = hub, hub.core, clock, attempts
 
-    def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
+    def complete(
+        self,
+        *,
+        webhook: str = "",
+        notify: str | None = None,
+        batch: uuid.UUID | None = None,
+        caller: Grant = EVERYTHING,
+    ) -> uuid.UUID:
         """A batch of three items that is complete now."""
+        hub = self.hub.on_behalf_of(caller)
         asked = Webhook(url=webhook, secret=SECRET) if webhook else None
         proposed = None if batch is None else str(batch)
-        opened = self.hub.call(OpenBatch(key="night", webhook=asked, notify=notify, batch_id=proposed))
-        (group,) = self.hub.call(AddItems(opened.id, 3)).groups
-        self.hub.call(SealBatch(opened.id))
+        opened = hub.call(OpenBatch(key="night", webhook=asked, notify=notify, batch_id=proposed))
+        (group,) = hub.call(AddItems(opened.id, 3)).groups
+        hub.call(SealBatch(opened.id))
         everything = ItemRange(group=f"{opened.id}:{group.id}", start=0, upto=3)
-        assert self.hub.call(AcknowledgeItems(ranges=[everything])).complete
+        assert hub.call(AcknowledgeItems(ranges=[everything])).complete
         return uuid.UUID(opened.id)
 
     def attempted(self) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -20,15 +21,18 @@ from restante.calls.mailboxes import FindMessage, Peek
 from restante.calls.publishing import Publish
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.publishing.notice_delivery import load
+from restante.model.access.access import Grant, Role
 from restante.model.batches.notice import NOT_REACHED
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import WebhookSettings
+from tests.waiting import wait_until
 from tests.webhooks.receiver import Call, Handler, Receiver, is_silent, receiving, says
 from tests.webhooks.telling import SECRET, SETTINGS, office
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
+GREEDY, OTHER = (Grant(name, frozenset({Role.PUBLISHER}), frozenset({name})) for name in ("greedy", "other"))
 CHILD = """
 import sys
 from pathlib import Path
@@ -106,7 +110,7 @@ def test_a_receiver_that_wants_no_more_is_not_asked_again(receiver: Receiver, tm
         (delivery,) = watched.deliveries(batch)
         assert (delivery.attempts, delivery.problem) == (1, "answered 410")
         assert (delivery.next_attempt_at, delivery.delivered_at) == (None, None)
-        assert watched.core.memory(BatchMemory).notices._lines == {}
+        assert watched.core.memory(BatchMemory).notices._owners == {}
 
 
 def test_what_has_failed_for_days_is_given_up(receiver: Receiver, tmp_path: Path) -> None:
@@ -166,7 +170,33 @@ def test_a_silent_receiver_holds_up_nobody_but_those_behind_it(receiver: Receive
         batches = {str(watched.complete(webhook=receiver.url)) for _ in range(50)}
         assert {receiver.next().webhook_id for _ in range(50)} == batches
         assert silent.calls.empty(), "it is asked one thing at a time"
-        assert watched.hub._background.running("notices") <= limits.WEBHOOKS_AT_ONCE_MAX
+        assert watched.hub._background.running("notices") <= limits.WEBHOOKS_AT_ONCE_MAX + 1
+
+
+def test_silent_receivers_of_one_owner_hold_up_neither_those_of_others_nor_a_message(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    with ExitStack() as opened:
+        silent = [opened.enter_context(receiving()) for _ in range(3 * limits.WEBHOOKS_OF_OWNER_MAX)]
+        watched = opened.enter_context(office(tmp_path))
+        for each in silent:
+            each.answer = is_silent
+            watched.complete(webhook=each.url, caller=GREEDY)
+        wait_until(lambda: sum(each.calls.qsize() for each in silent) == limits.WEBHOOKS_OF_OWNER_MAX)
+        batch = watched.complete(webhook=receiver.url, notify="operator", caller=OTHER)
+        assert receiver.next().webhook_id == str(batch)
+        while watched.deliveries(batch)[1].delivered_at is None:
+            watched.attempted()
+        assert sum(each.calls.qsize() for each in silent) == limits.WEBHOOKS_OF_OWNER_MAX
+
+
+def test_two_owners_with_one_receiver_do_not_wait_for_each_other(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.answer = is_silent
+    with office(tmp_path) as watched:
+        first = {str(watched.complete(webhook=receiver.url, caller=GREEDY)) for _ in range(3)}
+        assert receiver.next().webhook_id in first
+        other = watched.complete(webhook=receiver.url, caller=OTHER)
+        assert receiver.next().webhook_id == str(other)
 
 
 def test_who_did_not_answer_shows_but_not_why_and_the_log_has_it(
@@ -255,7 +285,7 @@ def test_a_deleted_batch_is_told_of_no_more(receiver: Receiver, tmp_path: Path) 
         watched.hub.call(DeleteBatch(str(batch)))
         watched.later(DAY)
         watched.attempted()
-        assert watched.core.memory(BatchMemory).notices._lines == {}
+        assert watched.core.memory(BatchMemory).notices._owners == {}
     receiver.next()
     assert receiver.calls.empty()
 

@@ -348,6 +348,14 @@ def test_health_checks_are_dropped_and_counted_and_only_those_that_say_it_exactl
     assert bench.final() == {1: (OutcomeState.DONE, 0, None)}
 
 
+def test_a_health_check_of_a_name_that_nobody_has_declared_is_an_unknown_action() -> None:
+    bench = Bench()
+    bench.publish("a", name="strange", properties={"HEALTHCHECK": "TRUE"})
+    assert not bench.begin()
+    assert bench.core.counts.health_checks == 0
+    assert bench.final() == {1: (OutcomeState.FAILED, 0, "action_unknown")}
+
+
 def test_what_has_expired_by_the_clock_of_the_hub_is_not_begun() -> None:
     bench = Bench()
     bench.publish("a", expires_at=HUB_AHEAD + 7)

@@ -32,6 +32,7 @@ class HandedAction(NamedTuple):
     recipient_hash: int
     concerns: str
     origin: str
+    name: str
     at: int = 0
     """The time of handing out; 0 if unknown."""
 

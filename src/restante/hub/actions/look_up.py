@@ -17,7 +17,7 @@ from restante.hub.action_rows.settle_action import action_bell
 from restante.hub.engine.core import Core, is_text, uuid_text
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find_row
-from restante.model.access.access import EVERYTHING, Grant, Role
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import ActionProblem, ActionStatus
 from restante.model.actions.action_row import (
     ActionRow,
@@ -77,7 +77,7 @@ def look_up(core: Core, action_id: str, concerns: str | None = None, caller: Gra
 def find_action(core: Core, action_id: str, concerns: str | None = None, caller: Grant = EVERYTHING) -> FoundAction:
     """The place and the row of an action. For a caller that may not know of it, it does not exist."""
     own_id = id_bytes(action_id)
-    found = [one for one in _candidates(core, own_id, concerns) if may_know(caller, one[1])]
+    found = [one for one in _candidates(core, own_id, concerns) if _may_know(core, caller, one[1])]
     if len({row.concerns for _, row in found}) > 1:
         raise InvalidRequest(
             f"Several actions have the id {action_id!r}: say which thing it concerns, with concerns=…",
@@ -89,9 +89,11 @@ def find_action(core: Core, action_id: str, concerns: str | None = None, caller:
     return found[0]
 
 
-def may_know(caller: Grant, row: ActionRow) -> bool:
-    """Whether a caller may know of an action: as its origin, as the thing it concerns, or as a worker."""
-    return caller.may_publish(row.origin) or caller.may_collect(row.concerns) or Role.WORKER in caller.roles
+def _may_know(core: Core, caller: Grant, row: ActionRow) -> bool:
+    """Whether a caller may know of an action: as its origin, as the thing it concerns, or as a worker of its group."""
+    if caller.may_publish(row.origin) or caller.may_collect(row.concerns):
+        return True
+    return caller.may_work(row.group or core.memory(GroupMemory).actions().get(row.name, ""))
 
 
 def _candidates(core: Core, own_id: bytes, concerns: str | None) -> Iterator[FoundAction]:
@@ -135,7 +137,8 @@ def _status_open(core: Core, place: ActionPlace, row: ActionRow) -> ActionStatus
     key = (place.partition, place.number)
     tried = core.memory(ActionMemory).under_way.get(key)
     if tried is None:
-        is_running = place.number in core.memory(GroupMemory).at_work(place.partition)
+        groups = core.memory(GroupMemory)
+        is_running = place.number in groups.at_work(groups.actions().get(row.name, ""), place.partition)
         return _status(row, state=ActionState.UNDER_WAY if is_running else ActionState.ACCEPTED)
     return _status(row, state=ActionState.UNDER_WAY, tried=tried, problem=_problem_of(tried))
 

@@ -23,15 +23,17 @@ from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
+from restante.hub.groups.action_pages import action_name
 from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
-from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
+from restante.hub.groups.group_rows import action_owner_so_far, group_so_far, membership_so_far, position_so_far
 from restante.hub.groups.memory import GroupMemory, UntoldPosition
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
 from restante.model.actions.action_kind import ACTION_KIND
-from restante.model.actions.action_reports import UNKNOWN, checked_outcome, ending_of
+from restante.model.actions.action_reports import UNKNOWN, checked_outcome, ending_of, says_unknown
 from restante.model.feed.feed_answers import FeedWish
+from restante.model.groups.group import GroupRow
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import check_generation
 from restante.model.publishing.few_or_many import are_few
@@ -40,7 +42,7 @@ from restante.model.storage.keys import number_key
 from restante.model.work.results import WorkOutcome
 
 _log = logging.getLogger(__name__)
-_WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient", "origin"))
+_WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient", "origin", "properties"))
 
 
 def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
@@ -109,7 +111,8 @@ def find_handed(core: Core, partition: int, number: int) -> HandedAction | None:
     if not table.num_rows or table["sequence_number"][0].as_py() != number:
         return None
     concerns, origin = str(table["recipient"][0].as_py()), str(table["origin"][0].as_py())
-    return HandedAction(number, core.locate(concerns).hash, concerns, origin)
+    name = action_name(table["properties"][0].as_py()) or ""
+    return HandedAction(number, core.locate(concerns).hash, concerns, origin, name)
 
 
 def _plan(
@@ -120,10 +123,13 @@ def _plan(
     handed: Mapping[int, HandedAction],
     draft: RequestDraft,
 ) -> OutcomesTaken:
-    group_so_far(core, draft, name)
+    group = group_so_far(core, draft, name)
     check_generation(position_so_far(core, draft, name, call.partition), call.generation)
     member = _member_name(core, draft, name, call.partition)
-    ended = [_take(core, draft, call, member, outcome, handed.get(outcome.sequence_number)) for outcome in outcomes]
+    ended = [
+        _take(core, draft, group, call.partition, member, outcome, handed.get(outcome.sequence_number))
+        for outcome in outcomes
+    ]
     ids = [own_id for own_id in ended if own_id]
     ring_actions(draft, ids)
     checkpoint = WriteCheckpoint(name, call.partition, call.position or 0, call.generation, call.release)
@@ -146,7 +152,8 @@ def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> 
 def _take(
     core: Core,
     draft: RequestDraft,
-    call: ReportOutcomes,
+    group: GroupRow,
+    partition: int,
     member: str,
     outcome: WorkOutcome,
     handed: HandedAction | None,
@@ -154,22 +161,29 @@ def _take(
     """Take one outcome; return the action's id if it ends the action, empty bytes if not, and None if nothing changes."""
     if handed is None:
         return None
-    place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
+    place = ActionPlace(partition, handed.recipient_hash, handed.number)
     outcome = _with_beginning(core, outcome, place, handed)
     view = view_action(core, draft, place, handed.concerns, handed.origin)
-    if view is None:
+    if view is None or not _may_report(core, draft, group, view.row.name, outcome):
         return None
     if not outcome.is_final:
         if not view.row.is_final:
             draft.applies.append(partial(_note_tried, core, place, outcome))
         return None if view.row.is_final else b""
-    ending = ending_of(view.row, outcome, group=call.group, now=core.clock())
+    ending = ending_of(view.row, outcome, group=group.name, now=core.clock())
     if ending is None:
         return None
     put_ending(core, draft, place, ending, member, view)
     if ending.row.code == UNKNOWN:
         draft.applies.append(partial(_tell_of_unknown, core, view.row.name))
     return view.row.id
+
+
+def _may_report(core: Core, draft: RequestDraft, group: GroupRow, action: str, outcome: WorkOutcome) -> bool:
+    """Whether a group may report this: all of an action that it has declared, and of one that nobody has, only that."""
+    if action in group.actions:
+        return True
+    return group.is_of_actions and says_unknown(outcome) and action_owner_so_far(core, draft, action) is None
 
 
 def _with_beginning(core: Core, outcome: WorkOutcome, place: ActionPlace, handed: HandedAction) -> WorkOutcome:

@@ -22,7 +22,7 @@ from restante.hub.actions.look_up import check_id, find_action, look_up
 from restante.hub.actions.outcomes import find_handed
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.groups.group_rows import position_so_far, unknown_group
+from restante.hub.groups.group_rows import group_so_far, position_so_far, unknown_group
 from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find
 from restante.hub.removal import removal
@@ -176,7 +176,7 @@ def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
 
 
 def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMember, running: Sequence[Running]) -> None:
-    """Count a death for each action that a member was running when its lease ended in this commit."""
+    """Count a death for each action of its group that a member was running when its lease ended in this commit."""
     for own in running:
         if not 0 <= own.partition < core.deed.partition_count:
             continue
@@ -191,7 +191,7 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
         return
     place = ActionPlace(own.partition, handed.recipient_hash, handed.number)
     row = action_so_far(draft, place)
-    if row is None or row.is_final:
+    if row is None or row.is_final or row.name not in group_so_far(core, draft, group).actions:
         return
     after = after_death(row, now=core.clock(), group=group)
     if after.is_final:
@@ -204,5 +204,12 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
 
 
 def running_in(core: Core, partition: int) -> set[int]:
-    """The numbers of a partition's actions that members are running, by their own statements."""
-    return set(core.memory(GroupMemory).at_work(partition))
+    """The numbers of a partition's actions that members of their groups are running, by their own statements."""
+    groups, handed = core.memory(GroupMemory), core.memory(ActionMemory).handed
+    running: set[int] = set()
+    for name, known in tuple(groups.groups.items()):
+        for number in groups.at_work(name, partition) if known.row.actions else ():
+            action = handed.get((partition, number)) or find_handed(core, partition, number)
+            if action is not None and action.name in known.row.actions:
+                running.add(number)
+    return running

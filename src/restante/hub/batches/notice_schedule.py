@@ -1,7 +1,8 @@
 """The schedule of notices: each receiver has a line of waiting notices, and one notice of a line is under way at a time.
 
 So a receiver that answers slowly or not at all holds up only its own line, and keeps one thread busy. A receiver that could
-not be reached is left alone for a while, twice as long after each failure.
+not be reached is left alone for a while, twice as long after each failure. Few webhooks of one owner are called at a time,
+and the owner with the fewest under way comes first, so silent receivers of one owner hold up nobody else.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from restante import limits
 from restante.model.back_off import back_off
+from restante.model.batches.notice import THIS_HUB, NoticeReceiver
 from restante.ports.clock import Clock
 
 _SECOND = 1_000_000
@@ -30,7 +32,7 @@ class NoticePlace(NamedTuple):
 
 
 class Turn(NamedTuple):
-    receiver: str
+    receiver: NoticeReceiver
     place: NoticePlace
 
 
@@ -47,27 +49,49 @@ class _Line:
         return max(self.waiting[0][0], self.not_before)
 
 
+@dataclass(slots=True)
+class _Owner:
+    """The lines of one owner."""
+
+    lines: dict[NoticeReceiver, _Line] = field(default_factory=dict)
+    ready: list[tuple[int, NoticeReceiver]] = field(default_factory=list)
+    """A heap of the times when lines are ready. Every idle non-empty line has an entry; other entries are stale."""
+    busy: int = 0
+
+    def ready_at(self) -> int | None:
+        """When the first line is ready; None if there is none, or too many webhooks of the owner are under way."""
+        while self.ready:
+            at, receiver = self.ready[0]
+            line = self.lines.get(receiver)
+            if line is not None and not line.busy and line.ready_at() <= at:
+                return at if self.busy < limits.WEBHOOKS_OF_OWNER_MAX else None
+            heappop(self.ready)
+        return None
+
+
 class NoticeSchedule:
     """The notices of a hub that are still to be delivered. Times are in microseconds of the hub's clock."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._lines: dict[str, _Line] = {}
+        self._owners: dict[bytes | None, _Owner] = {}
+        """The owners of lines. The line of this hub's own mailboxes is nobody's (None)."""
         self._known: set[NoticePlace] = set()
-        self._ready: list[tuple[int, str]] = []
-        """A heap of the times when lines are ready. Every idle non-empty line has an entry; other entries are stale."""
+        self._webhooks = 0
+        """How many webhooks are under way."""
         self.wanted: Callable[[], None] = lambda: None
         """Called when a notice was added."""
 
-    def add(self, receiver: str, place: NoticePlace, at: int) -> None:
+    def add(self, receiver: NoticeReceiver, place: NoticePlace, at: int) -> None:
         """Add a notice to be tried at a time. Adding a known notice does nothing."""
         with self._changed:
             if place in self._known:
                 return
             self._known.add(place)
-            line = self._lines.setdefault(receiver, _Line())
+            owner = self._owners.setdefault(_owner_of(receiver), _Owner())
+            line = owner.lines.setdefault(receiver, _Line())
             heappush(line.waiting, (at, place))
-            self._line_up(receiver, line)
+            self._line_up(owner, receiver, line)
         self.wanted()
 
     def next_turn(self, clock: Clock, closing: threading.Event) -> Turn | None:
@@ -75,17 +99,20 @@ class NoticeSchedule:
         with self._changed:
             while not closing.is_set():
                 now = clock()
-                turn = self._take(now)
+                turn, ready_at = self._take(now)
                 if turn is not None:
                     return turn
-                until = (self._ready[0][0] - now) / _SECOND if self._ready else _WAIT_SECONDS_MAX
+                until = _WAIT_SECONDS_MAX if ready_at is None else (ready_at - now) / _SECOND
                 self._changed.wait(min(until, _WAIT_SECONDS_MAX))
         return None
 
     def done(self, turn: Turn, *, again_at: int | None, reached: bool, now: int) -> None:
         """Note that an attempt is over. The notice is tried again at `again_at`, or not at all."""
         with self._changed:
-            line = self._lines[turn.receiver]
+            key = _owner_of(turn.receiver)
+            owner = self._owners[key]
+            line = owner.lines[turn.receiver]
+            self._count(owner, turn.receiver, -1)
             line.busy = False
             line.failures = 0 if reached else line.failures + 1
             line.not_before = 0 if reached else now + _pause(line.failures)
@@ -94,28 +121,47 @@ class NoticeSchedule:
             else:
                 heappush(line.waiting, (again_at, turn.place))
             if line.waiting:
-                self._line_up(turn.receiver, line)
+                self._line_up(owner, turn.receiver, line)
             else:
-                del self._lines[turn.receiver]
+                del owner.lines[turn.receiver]
+            if not owner.lines:
+                del self._owners[key]
+            self._changed.notify()
 
     def wake(self) -> None:
         """Wake the waiting threads, to check the clock and whether the hub is closing."""
         with self._changed:
             self._changed.notify_all()
 
-    def _line_up(self, receiver: str, line: _Line) -> None:
+    def _line_up(self, owner: _Owner, receiver: NoticeReceiver, line: _Line) -> None:
         if not line.busy:
-            heappush(self._ready, (line.ready_at(), receiver))
+            heappush(owner.ready, (line.ready_at(), receiver))
             self._changed.notify()
 
-    def _take(self, now: int) -> Turn | None:
-        while self._ready and self._ready[0][0] <= now:
-            _, receiver = heappop(self._ready)
-            line = self._lines.get(receiver)
-            if line is not None and not line.busy and line.waiting and line.ready_at() <= now:
-                line.busy = True
-                return Turn(receiver, heappop(line.waiting)[1])
-        return None
+    def _take(self, now: int) -> tuple[Turn | None, int | None]:
+        """The turn whose time has come; if there is none, the time of the next, unless it waits for another to end."""
+        found = [
+            (owner.busy, at, owner)
+            for key, owner in self._owners.items()
+            if (key is None or self._webhooks < limits.WEBHOOKS_AT_ONCE_MAX) and (at := owner.ready_at()) is not None
+        ]
+        due = [one for one in found if one[1] <= now]
+        if not due:
+            return None, min((at for _, at, _ in found), default=None)
+        _, _, owner = min(due, key=lambda one: one[:2])
+        receiver = heappop(owner.ready)[1]
+        line = owner.lines[receiver]
+        line.busy = True
+        self._count(owner, receiver, 1)
+        return Turn(receiver, heappop(line.waiting)[1]), None
+
+    def _count(self, owner: _Owner, receiver: NoticeReceiver, more: int) -> None:
+        owner.busy += more
+        self._webhooks += more if receiver != THIS_HUB else 0
+
+
+def _owner_of(receiver: NoticeReceiver) -> bytes | None:
+    return None if receiver == THIS_HUB else receiver.owner
 
 
 def _pause(failures: int) -> int:

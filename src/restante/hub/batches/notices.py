@@ -54,7 +54,7 @@ def put_notices(core: Core, draft: RequestDraft, partition: int, batch_id: bytes
     for way in _WAYS:
         if targets[way]:
             secret = row.webhook_secret if way == WEBHOOK else b""
-            state = NoticeState(targets[way], secret, payload, next_at=row.completed_at)
+            state = NoticeState(targets[way], secret, payload, next_at=row.completed_at, owner=row.owner)
             place = NoticePlace(partition, notice_key(batch_id, way))
             draft.put(partition, Space.BATCH_NOTICE, place.key, encode_notice(state))
             draft.applies.append(

@@ -43,7 +43,7 @@ def waiting_rows(
 ) -> tuple[list[int], list[int], list[HandedAction]]:
     """The waiting rows that do not belong to another group, with the owner (an index into `OWNERS`) and the action of each."""
     numbers: list[int] = numbers_of(table["sequence_number"]).tolist()
-    names = [_name(properties) for properties in table["properties"].to_pylist()]
+    names = [action_name(properties) for properties in table["properties"].to_pylist()]
     recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
     taken, heads = core.memory(GroupMemory).actions(), _Heads(core, partition)
     rows, owners, actions, now = [], [], [], core.clock()
@@ -55,7 +55,7 @@ def waiting_rows(
         if is_open(head, number):
             rows.append(row)
             owners.append(0 if owner == group else 1)
-            actions.append(HandedAction(number, recipient_hash, recipients[row], origins[row], now))
+            actions.append(HandedAction(number, recipient_hash, recipients[row], origins[row], name or "", now))
     return rows, owners, actions
 
 
@@ -64,7 +64,8 @@ def _texts(table: pa.Table, column: str) -> list[str]:
     return cast("list[str]", found)
 
 
-def _name(properties: list[tuple[str, str]] | None) -> str | None:
+def action_name(properties: list[tuple[str, str]] | None) -> str | None:
+    """The name of an action, from the properties in a row of the feed."""
     return dict(properties or ()).get(ACTION_PROPERTY)
 
 

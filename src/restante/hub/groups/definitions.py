@@ -29,7 +29,7 @@ from restante.hub.groups.group_starts import (
 )
 from restante.hub.groups.home import telling_all
 from restante.hub.groups.status import group_status
-from restante.model.access.access import Grant
+from restante.model.access.access import NO_OWNER, Grant, owner_of
 from restante.model.groups.group import (
     GROUPS_HOME,
     GroupRow,
@@ -53,17 +53,22 @@ def defining(core: Core, call: DefineGroup, caller: Grant) -> Procedure[GroupSta
     wish = checked_wish(
         call.group, origins=call.origins, kinds=call.kinds, gone=call.gone, actions=call.actions, start=call.start
     )
-    core.commit(partial(_plan_define, core, wish, change=call.change))
+    core.commit(partial(_plan_define, core, wish, caller, change=call.change))
     yield from telling_all(core, (wish.name,))
     return group_status(core, wish.name)
 
 
-def _plan_define(core: Core, wish: GroupWish, draft: RequestDraft, *, change: bool) -> None:
-    before, others = row_so_far(core, draft, wish.name), rows_so_far(core, draft)
+def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft, *, change: bool) -> None:
+    before, others, owner = row_so_far(core, draft, wish.name), rows_so_far(core, draft), owner_of(caller)
     taken = {action: row.name for row in others for action in row.actions}
     if before is None:
-        check_room(len(others))
-    row = defined(before, wish, taken=taken, now=core.clock(), change=change)
+        if not wish.actions and not caller.may_read_feed():
+            raise Forbidden(
+                f"There is no group {wish.name!r}, and without actions it would read the feed: an operator or a reader makes "
+                "it. A worker makes groups of actions: name some in actions."
+            )
+        check_room(len(others), sum(row.owner == owner != NO_OWNER for row in others))
+    row = defined(before, wish, taken=taken, now=core.clock(), change=change, owner=owner)
     if row == before:
         return
     if before is None:
@@ -125,6 +130,4 @@ def dropping_action(core: Core, call: DropAction, _: Grant) -> Procedure[None]:
 
 
 def _plan_drop_action(core: Core, name: str, action: str, draft: RequestDraft) -> None:
-    row = group_so_far(core, draft, name)
-    if (after := without_action(row, action)) is not row:
-        put_group(core, draft, after)
+    put_group(core, draft, without_action(group_so_far(core, draft, name), action))

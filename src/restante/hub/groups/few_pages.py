@@ -36,7 +36,7 @@ def look_few(core: Core, call: ReadNext) -> NextAnswer | None:
     if core.closing.is_set():
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
-    if not known.row.actions:
+    if not known.row.is_of_actions:
         return None
     owners = core.memory(GroupMemory).actions()
     found = _found(core, known, owners, call)
@@ -85,7 +85,10 @@ def _page(core: Core, owners: Mapping[str, str], each: ReadAfter, actions: list[
     memory, now = core.memory(ActionMemory), core.clock()
     memory.hand_out(
         each.partition,
-        [HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, now) for own in actions],
+        [
+            HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, own.name, now)
+            for own in actions
+        ],
     )
     return FewPage(
         partition=each.partition,

@@ -97,6 +97,11 @@ def rows_so_far(core: Core, draft: RequestDraft) -> list[GroupRow]:
     return [row for row in {**known, **found}.values() if row is not None]
 
 
+def action_owner_so_far(core: Core, draft: RequestDraft, action: str) -> str | None:
+    """The group that has declared an action; None if there is none."""
+    return next((row.name for row in rows_so_far(core, draft) if action in row.actions), None)
+
+
 def membership_so_far(core: Core, draft: RequestDraft, name: str) -> Membership:
     for note in draft.noted(GroupsSoFar):
         if name in note.memberships:

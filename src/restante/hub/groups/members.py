@@ -152,10 +152,14 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
 
 
 def state_running(core: Core, call: ReadNext) -> None:
-    """Note the work that a member states when it reads. It counts like that of a heartbeat, but does not renew the lease."""
+    """Note the work that a member states when it reads. It counts like that of a heartbeat, but does not renew the lease.
+
+    The statement of a member that has no partition of this group is passed by: it may be another group's member.
+    """
     if call.running is not None:
-        running = _checked_running(call.running)
-        _hear(core, call.member_id, lambda heard: heard.asked(running, call.revision), says=True)
+        running, own_id = _checked_running(call.running), member_id_of(call.member_id)
+        if any(row.holder == own_id for row in known_group(core, call.group).positions):
+            _hear(core, call.member_id, lambda heard: heard.asked(running, call.revision), says=True)
 
 
 def note_work(core: Core, call: NoteWork, _: Grant) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from restante.hub.engine.plan import RequestDraft
+from restante.model.groups.fair_shares import NOBODY
 from restante.model.groups.group import GROUPS_HOME, GroupRow, decode_group
 from restante.model.groups.group_answers import Running
 from restante.model.groups.group_position import PositionRow, decode_position, freed
@@ -119,15 +120,12 @@ class GroupMemory:
     untold: dict[tuple[str, int], UntoldPosition] = field(default_factory=dict)
     """The checkpoints and resets of a shard that the home of groups has not heard of, by group and partition."""
 
-    def at_work(self, partition: int) -> Iterator[int]:
-        """The numbers of a partition's changes that members, by their last statements, work on.
-
-        In a shard, statements count while the member holds the partition, because shards are not told when a member is gone.
-        """
-        holders = {known.positions[partition].holder for known in tuple(self.groups.values())}
-        working = (one for member_id, one in tuple(self.working.items()) if member_id in holders)
-        for one in (*tuple(self.heard.values()), *working):
-            yield from (own.sequence_number for own in one.doing if own.partition == partition)
+    def at_work(self, group: str, partition: int) -> set[int]:
+        """The numbers of a partition's changes that the group's holder of it works on, by its last statements."""
+        known = self.groups.get(group)
+        holder = NOBODY if known is None else known.positions[partition].holder
+        stated = (self.heard.get(holder), self.working.get(holder))
+        return {own.sequence_number for one in stated if one for own in one.doing if own.partition == partition}
 
     def told_in(self, group: str) -> dict[int, float]:
         with self.lock:

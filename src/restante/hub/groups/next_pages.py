@@ -128,7 +128,7 @@ def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int
     skimmed = known.skimmed  # A change of the filter replaces this list, so a note for the old filter is lost.
     found = _read(core, known, each.partition, start, limit)
     table = found.table
-    if known.row.actions:
+    if known.row.is_of_actions:
         table = handed_out(core, known.row.name, each.partition, table)
     if not table.num_rows and start <= known.passed(each.partition):
         skimmed[each.partition] = (each.generation, found.next)
@@ -136,7 +136,7 @@ def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int
 
 
 def _read(core: Core, known: KnownGroup, partition: int, start: int, limit: int) -> FeedAnswer:
-    wish, only = known.row.wish, bool(known.row.actions)
+    wish, only = known.row.wish, known.row.is_of_actions
     try:
         return read_feed(core, partition, start, wish, limit, only_messages=only)
     except PositionGone as error:

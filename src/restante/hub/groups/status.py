@@ -77,7 +77,7 @@ def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> dat
     wish = msgspec.structs.replace(known.row.wish, columns=("sequence_number", "at"))
     after = position if position >= core.partitions[partition].counters.feed_gone else None
     try:
-        table = read_feed(core, partition, after, wish, 1, only_messages=bool(known.row.actions)).table
+        table = read_feed(core, partition, after, wish, 1, only_messages=known.row.is_of_actions).table
     except (PositionGone, PositionAhead):
         return None
     found: datetime | None = table["at"][0].as_py() if table.num_rows else None

@@ -10,8 +10,8 @@ from restante.errors import InvalidRequest, JobUnknown
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Functions
-from restante.limits import JOB_CHARACTERS_MAX, JOBS_KEPT_MAX
-from restante.model.access.access import Grant, may_see, owner_of, spaces_of
+from restante.limits import JOB_CHARACTERS_MAX, JOBS_KEPT_MAX, JOBS_OF_OWNER_MAX
+from restante.model.access.access import NO_OWNER, Grant, may_see, owner_of, spaces_of
 from restante.model.jobs.job import (
     HOME,
     JobRow,
@@ -51,14 +51,15 @@ _TOKEN_CHARACTERS_MAX = 8 * JOB_CHARACTERS_MAX
 
 def report_job(core: Core, call: ReportJob, caller: Grant) -> JobStatus:
     """Keep what a program says of one of its own jobs."""
-    key = job_key(check_job(call.job), owner_of(caller))
+    owner = owner_of(caller)
+    key = job_key(check_job(call.job), owner)
     schedule = check_schedule(call.schedule)
     next_at = microseconds(check_time(call.next_at))
     report = None if call.run is None else check_report(call.run)
 
     def plan(draft: RequestDraft) -> None:
         value = draft.get(HOME, Space.JOB, key)
-        before = _begun(draft, core.clock()) if value is None else decode_job(value)
+        before = _begun(draft, owner, core.clock()) if value is None else decode_job(value)
         runs = before.runs if report is None else _put_run(draft, key, before.runs, report, core.clock())
         row = JobRow(core.clock(), schedule or before.schedule, next_at, runs)
         draft.put(HOME, Space.JOB, key, encode_job(row))
@@ -67,9 +68,16 @@ def report_job(core: Core, call: ReportJob, caller: Grant) -> JobStatus:
     return _status(core, key)
 
 
-def _begun(draft: RequestDraft, now: int) -> JobRow:
+def _begun(draft: RequestDraft, owner: bytes, now: int) -> JobRow:
     """A job that nothing was heard of before, if there is room for one."""
-    if len(draft.scan_prefix(HOME, Space.JOB, b"")) >= JOBS_KEPT_MAX:
+    owners = [key_job(key)[1] for key, _ in draft.scan_prefix(HOME, Space.JOB, b"")]
+    if owner != NO_OWNER and owners.count(owner) >= JOBS_OF_OWNER_MAX:
+        raise InvalidRequest(
+            f"The hub keeps the runs of {JOBS_OF_OWNER_MAX:,} jobs of one owner, and this one has as many. Report under the "
+            "names of those, or let an operator forget some that are gone: DELETE /v1/jobs/{job}.",
+            parameter="job",
+        )
+    if len(owners) >= JOBS_KEPT_MAX:
         raise InvalidRequest(
             f"The hub keeps the runs of {JOBS_KEPT_MAX:,} jobs. Forget one that is gone: DELETE /v1/jobs/{{job}}.",
             parameter="job",

@@ -49,7 +49,10 @@ def start_on_demand(core: Core, tasks: Tasks) -> None:
 
 
 class _Teller:
-    """Starts the threads that deliver notices: one for each notice, up to `WEBHOOKS_AT_ONCE_MAX`."""
+    """Starts the threads that deliver notices: one for each notice, up to one more than webhooks are called at a time.
+
+    So there is a thread for messages to this hub's own mailboxes, whatever webhooks do.
+    """
 
     def __init__(self, core: Core, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -58,7 +61,7 @@ class _Teller:
 
     def start_one(self) -> None:
         with self._lock:
-            if self._started >= limits.WEBHOOKS_AT_ONCE_MAX:
+            if self._started > limits.WEBHOOKS_AT_ONCE_MAX:
                 return
             self._started += 1
         try:

@@ -75,7 +75,7 @@ class OutcomesTaken(msgspec.Struct, frozen=True, kw_only=True):
     taken: int
     """Outcomes that were written."""
     known: int
-    """Outcomes of actions that had one already, or that are not there any more: nothing was changed."""
+    """Outcomes that changed nothing: of actions that had one already, are not there any more, or are not of the group."""
 
 
 class PartitionReported(msgspec.Struct, frozen=True, kw_only=True):

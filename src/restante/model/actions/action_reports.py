@@ -59,13 +59,15 @@ def checked_outcome(outcome: WorkOutcome, *, poison_undeclared: bool = False) ->
             "invalid_location",
             "The location is no path, and no https address without credentials.",
         )
-    if poison_undeclared and outcome.state is OutcomeState.FAILED and _code(outcome) == UNKNOWN:
+    if poison_undeclared and outcome.state is OutcomeState.FAILED and says_unknown(outcome):
         return msgspec.structs.replace(outcome, state=OutcomeState.POISONED)
     return outcome
 
 
-def _code(outcome: WorkOutcome) -> str:
-    return "" if outcome.problem is None else outcome.problem.code
+def says_unknown(outcome: WorkOutcome) -> bool:
+    """Whether an outcome says that nobody has declared the action's name."""
+    ended = outcome.state in (OutcomeState.FAILED, OutcomeState.POISONED)
+    return ended and outcome.problem is not None and outcome.problem.code == UNKNOWN
 
 
 def _check_shape(outcome: WorkOutcome) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from restante import limits
 from restante.decoders import packed_decoder
+from restante.model.access.access import NO_OWNER
 from restante.model.batches.webhook_rules import pause_seconds
 
 WEBHOOK = "webhook"
@@ -35,6 +37,8 @@ class NoticeState(msgspec.Struct, frozen=True, array_like=True):
     given_up_at: int = 0
     problem: str = ""
     """The problem of the last attempt, if that failed."""
+    owner: bytes = NO_OWNER
+    """The owner of the batch."""
 
     @property
     def waits(self) -> bool:
@@ -67,12 +71,23 @@ def after_attempt(state: NoticeState, outcome: NoticeOutcome, *, now: int, fract
     return msgspec.structs.replace(tried, next_at=now + pause, problem=problem)
 
 
-def receiver_of(way: str, state: NoticeState) -> str:
-    """The receiver, which gets one notice at a time: a server elsewhere, or this hub."""
+class NoticeReceiver(NamedTuple):
+    """A receiver of notices, which gets one at a time."""
+
+    owner: bytes
+    """The owner of the batches: notices of one owner do not wait for those of another, at the same server either."""
+    server: str
+    """The server elsewhere; empty for this hub."""
+
+
+THIS_HUB = NoticeReceiver(NO_OWNER, "")
+
+
+def receiver_of(way: str, state: NoticeState) -> NoticeReceiver:
     if way != WEBHOOK:
-        return way
+        return THIS_HUB
     parts = urlsplit(state.target)
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    return NoticeReceiver(state.owner, f"{parts.scheme}://{parts.netloc.lower()}")
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from urllib.parse import quote
 
 import msgspec
 
 from restante import limits
 from restante.decoders import packed_decoder
-from restante.errors import ActionTaken, GroupConflict, InvalidRequest
+from restante.errors import ActionTaken, ActionUnknown, GroupConflict, InvalidRequest
+from restante.model.access.access import NO_OWNER
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
@@ -67,12 +69,21 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     """Where the group began: a shard that hears of it late begins there too."""
     version: int = 0
     """Higher with each change, also after the group was deleted and made again: shards tell an old word from a new one by it."""
+    had_actions: bool = False
+    """Whether an action was taken from it: a group of actions stays one, also when it has none left."""
+
+    owner: bytes = NO_OWNER
+    """The owner of the token that made it, of which only so many may be made; none of an operator's."""
+
+    @property
+    def is_of_actions(self) -> bool:
+        return self.had_actions or bool(self.actions)
 
     @property
     def wish(self) -> FeedWish:
-        """The part of the feed that it reads: a group with actions reads these alone."""
+        """The part of the feed that it reads: a group of actions reads these alone."""
         wish = self.filter.wish
-        return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.actions else wish
+        return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.is_of_actions else wish
 
 
 class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +112,13 @@ def checked_wish(
 
 
 def defined(
-    before: GroupRow | None, wish: GroupWish, *, taken: Mapping[str, str], now: int, change: bool = False
+    before: GroupRow | None,
+    wish: GroupWish,
+    *,
+    taken: Mapping[str, str],
+    now: int,
+    change: bool = False,
+    owner: bytes = NO_OWNER,
 ) -> GroupRow:
     """The row of a group after a caller has defined it. `taken` says which group has which action.
 
@@ -116,7 +133,7 @@ def defined(
                 group=taken[action],
             )
     if before is None:
-        return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start)
+        return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start, owner=owner)
     if before.filter != wish.filter and not change:
         raise _conflict(before)
     return msgspec.structs.replace(before, filter=wish.filter, actions=check_actions((*before.actions, *wish.actions)))
@@ -139,10 +156,15 @@ def _shown(names: tuple[str, ...]) -> str:
 
 
 def without_action(row: GroupRow, action: str) -> GroupRow:
-    """The row without one of its actions; the row itself if it has no such action."""
+    """The row without one of its actions; `ActionUnknown` if it has no such action."""
     if action not in row.actions:
-        return row
-    return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))
+        raise ActionUnknown(
+            f"The group {row.name!r} has no action {action!r}; GET /v1/groups/{quote(row.name, safe='')} lists those that it has.",
+            group=row.name,
+            action=action,
+        )
+    left = tuple(name for name in row.actions if name != action)
+    return msgspec.structs.replace(row, actions=left, had_actions=True)
 
 
 def next_version(row: GroupRow, newest: int, now: int) -> int:
@@ -155,8 +177,13 @@ def whole_version(newest: int) -> int:
     return newest + 1
 
 
-def check_room(groups: int) -> None:
-    """`InvalidRequest` if there are so many groups that one more is too many."""
+def check_room(groups: int, of_owner: int) -> None:
+    """`InvalidRequest` if there are so many groups, or so many of one owner, that one more is too many."""
+    if of_owner >= limits.GROUPS_OF_OWNER_MAX:
+        raise InvalidRequest(
+            f"This token has made {of_owner:,} groups, the most that one may make. Join one of those, or let an operator make "
+            "this one, or delete some."
+        )
     if groups >= limits.GROUPS_MAX:
         raise InvalidRequest(f"There are {groups:,} groups already, the most there may be. Delete some.")
 

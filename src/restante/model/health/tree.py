@@ -27,6 +27,25 @@ FLOWS: Mapping[str, tuple[str, ...]] = {
 COMPONENTS = tuple(dict.fromkeys(name for names in FLOWS.values() for name in names))
 
 
+CHECKED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "disk": ("store", ("no_room", "disk_left")),
+    "deep_write": ("store", ("deep_failures",)),
+    "filing": ("filing", ("unfiled_runs",)),
+}
+"""The component and the measures of the tree that show the same as a check of `/healthz`."""
+
+
+def disabled_alike(disabled: Iterable[str]) -> frozenset[str]:
+    """The disabled names, with the others that mean the same: the checks of a component, and the measures of a check."""
+    names = set(disabled)
+    for check, (component, measures) in CHECKED.items():
+        if component in names or names.issuperset(measures):
+            names.add(check)
+        elif check in names:
+            names.update(measures)
+    return frozenset(names)
+
+
 class HealthLeaf(msgspec.Struct, frozen=True, kw_only=True):
     """A component, or a part of one such as a single group, and what was measured of it."""
 

@@ -187,7 +187,7 @@ class WorkCore:
 
     def _take(self, work: PartitionWork, action: WorkAction) -> None:
         work.read = action.number
-        if not action.is_health_check and self._owner(action) == "elsewhere":
+        if self._owner(action) == "elsewhere":
             self.counts.passed_over += 1
             return
         work.enter(action)
@@ -240,7 +240,7 @@ class WorkCore:
         entry = thing.first
         action, name = entry.action, entry.action.name or ""
         hub_now = now + work.hub_ahead
-        if action.is_health_check:
+        if action.is_health_check and self._owner(action) == "group":
             self._drop_check(work, entry, hub_now, now)
         elif action.expires_at is not None and action.expires_at <= hub_now:
             self._count(name).expired += 1

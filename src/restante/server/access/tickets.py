@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
-from restante.errors import Overloaded, Unauthenticated
+from restante.errors import Unauthenticated
 from restante.limits import TICKET_SECONDS, TICKETS_MAX
 
 _PREFIX = "rsttk_"
@@ -20,6 +20,8 @@ _PREFIX = "rsttk_"
 class Ticket(NamedTuple):
     """The grant that a ticket stands for."""
 
+    holder: str
+    """The name of the token."""
     authorization: str | None
     """The header of the token; None at a hub that asks for none."""
     recipient: str
@@ -30,6 +32,8 @@ class Ticket(NamedTuple):
 class Tickets:
     """The tickets that have not expired. Used from the event loop only.
 
+    When there are too many, the token that has the most loses its oldest: one that asks for many takes nothing from others.
+
     The clock only goes forward, as `time.monotonic` does: a ticket must not live longer because the system's time is set back.
     """
 
@@ -37,14 +41,19 @@ class Tickets:
         self._clock = clock
         self._known: dict[bytes, Ticket] = {}
         """The oldest first: all last equally long."""
+        self._held: dict[str, dict[bytes, None]] = {}
+        """The digests of each token's tickets, the oldest first."""
 
-    def make(self, authorization: str | None, recipient: str) -> str:
-        """A new ticket, which expires after `TICKET_SECONDS`."""
+    def make(self, holder: str, authorization: str | None, recipient: str) -> str:
+        """A new ticket for the token of this name, which expires after `TICKET_SECONDS`."""
         self._forget()
-        if len(self._known) >= TICKETS_MAX:
-            raise Overloaded(f"There are {TICKETS_MAX} tickets already. Try again in a few seconds.", retry_after=5)
         text = _PREFIX + secrets.token_urlsafe(32)
-        self._known[_digest(text)] = Ticket(authorization, recipient, self._clock() + TICKET_SECONDS)
+        digest = _digest(text)
+        self._known[digest] = Ticket(holder, authorization, recipient, self._clock() + TICKET_SECONDS)
+        self._held.setdefault(holder, {})[digest] = None
+        if len(self._known) > TICKETS_MAX:
+            most = max(self._held.values(), key=len)
+            self._drop(next(iter(most)))
         return text
 
     def authorization(self, text: str, recipient: str | None) -> str | None:
@@ -60,7 +69,13 @@ class Tickets:
     def _forget(self) -> None:
         now = self._clock()
         while self._known and self._known[next(iter(self._known))].expires_at <= now:
-            del self._known[next(iter(self._known))]
+            self._drop(next(iter(self._known)))
+
+    def _drop(self, digest: bytes) -> None:
+        holder = self._known.pop(digest).holder
+        del self._held[holder][digest]
+        if not self._held[holder]:
+            del self._held[holder]
 
 
 def _digest(text: str) -> bytes:

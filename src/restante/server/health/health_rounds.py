@@ -19,7 +19,7 @@ import msgspec
 from restante.hub.door.hub import OpenHub
 from restante.model.health.bounds import ROUND_SECONDS, Bound, flag
 from restante.model.health.health_history import HealthAnswer, HealthHistory, answer_of
-from restante.model.health.tree import HealthTree, Since, grow, judge_leaves
+from restante.model.health.tree import HealthTree, Since, disabled_alike, grow, judge_leaves
 from restante.settings import HealthSettings
 
 FIRST_DEEP_SECONDS = ROUND_SECONDS
@@ -51,7 +51,7 @@ class HealthRounds:
         self._hub = hub
         self._settings = settings
         self._bounds = bounds_of(settings)
-        self._disabled = frozenset(settings.disabled)
+        self._disabled = disabled_alike(settings.disabled)
         self._since: Since = {}
         self._history = HealthHistory()
         self._began_at = time.monotonic()

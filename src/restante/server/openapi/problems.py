@@ -184,7 +184,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "action_unknown": Advice(
         "No action has this id, or none that the caller may know of; of a name: no group has declared it, and the hub "
-        "refuses undeclared actions (`actions.undeclared`).",
+        "refuses undeclared actions (`actions.undeclared`), or the group that it was to be taken from has it not.",
         "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
         ("id", "action", "group"),
     ),

@@ -15,6 +15,7 @@ from restante.errors import Unavailable
 from restante.limits import DISK_FREE_BYTES_MIN, NO_ROOM_SECONDS, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
 from restante.model.access.access import Role
 from restante.model.health.bounds import Bound, HealthState
+from restante.model.health.tree import disabled_alike
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.health.health_rounds import CachedCheck
@@ -129,7 +130,8 @@ def _status(checks: list[Check]) -> tuple[int, Health]:
 
 def _health(probes: dict[str, Probe]) -> Handler:
     async def handle(desk: Desk, exchange: Exchange) -> None:
-        status, answer = examined(desk, probes.items())
+        disabled = disabled_alike(desk.settings.health.disabled)
+        status, answer = examined(desk, [(name, probe) for name, probe in probes.items() if name not in disabled])
         await exchange.json(status, answer, headers=[(b"cache-control", b"no-store")])
 
     return handle

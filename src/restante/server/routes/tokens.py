@@ -168,8 +168,8 @@ async def make_ticket(desk: Desk, exchange: Exchange) -> None:
     desk.hub.call(PartitionOf(body.recipient))  # This refuses a name that no recipient can have.
     check_role(exchange.grant, _RECIPIENT, body.recipient)
     expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
-    answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)
-    await exchange.json(201, answer, headers=_NO_STORE)
+    ticket = desk.tickets.make(exchange.grant.name, exchange.header(b"authorization"), body.recipient)
+    await exchange.json(201, TicketAnswer(ticket, expires_at), headers=_NO_STORE)
 
 
 ROUTES = (

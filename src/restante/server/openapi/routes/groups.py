@@ -84,7 +84,8 @@ _DEFINE = _operation(
     """
 `origins`, `kinds` and `gone` are its filter; left out, it reads all origins and kinds. A new group begins at the
 `beginning` of what the feed has, or at its `end` (`start`). If it is there with the same filter, nothing changes; with
-another one it is `group_conflict`, unless an operator says `change=true`: then positions stay.
+another one it is `group_conflict`, unless an operator says `change=true`: then positions stay. A new group without
+`actions` reads the feed, so a token that is only a worker's may not make it.
 
 `actions` are added to those that the group has. An action belongs to one group. A group with actions holds the feed back
 for what it has not done with, for as long as the setting `groups.hold_seconds` says. Any other may be overtaken by
@@ -233,7 +234,8 @@ DROP_ACTION = _operation(
     "DELETE /v1/groups/{group}/actions/{action}",
     "dropAction",
     "Take an action back",
-    "The action no longer belongs to the group, and another one may have it. If the group has it not: the same.",
+    "The action no longer belongs to the group, and another one may have it.",
+    problems=("action_unknown",),
 )
 SUBJECT = Subject(
     name="Groups",

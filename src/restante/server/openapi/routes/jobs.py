@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.jobs import ListJobs, ListRuns
-from restante.limits import JOB_CHARACTERS_MAX, JOB_RUN_NUMBER_MAX, JOB_RUNS_KEPT, JOBS_KEPT_MAX
+from restante.limits import JOB_CHARACTERS_MAX, JOB_RUN_NUMBER_MAX, JOB_RUNS_KEPT, JOBS_KEPT_MAX, JOBS_OF_OWNER_MAX
 from restante.server.openapi.parts import Answer, Operation, Parameter, QueryText, Subject, json_answer, json_body
 from restante.server.openapi.places import LIMIT, READING, WRITING, after_text, query
 from restante.server.openapi.schemas import url_text
@@ -101,8 +101,8 @@ SUBJECT = Subject(
     text=f"""
 Jobs run elsewhere: Spark's on a cluster, a script by a timer. They say what became of each run, and the hub keeps it, so
 that operators see all in one place: `restante jobs runs`, and the console. `restante jobs run` and `restante jobs serve` do so
-by themselves. The hub starts no job. It keeps at most {JOBS_KEPT_MAX:,} jobs. A job belongs to the owner of its reports,
-as batches do.
+by themselves. The hub starts no job. It keeps at most {JOBS_KEPT_MAX:,} jobs, {JOBS_OF_OWNER_MAX:,} of one owner. A job
+belongs to the owner of its reports, as batches do.
 """,
     operations=(JOBS, SHOW, REPORT, RUNS, RUN, FORGET),
 )

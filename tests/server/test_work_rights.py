@@ -1,0 +1,193 @@
+"""What a worker's token may do with the actions of other groups: nothing. It settles, fails, poisons and delays none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
+from restante.server.serve import ServedHub, start
+from restante.settings import GroupSettings, Settings
+from tests.server.wire import Answer, Wire
+
+SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, groups=GroupSettings(heartbeat_seconds=600))
+
+
+class Place:
+    """A hub with two groups of different workers: `owner` does the action pay, `thief` another one."""
+
+    def __init__(self, served: ServedHub, wires: Mapping[str, Wire]) -> None:
+        self.served = served
+        self.wires = wires
+        self.number = 0
+
+    def member(self, group: str) -> tuple[str, int]:
+        """The id of a new member in the place of the last one, and the generation of its partition."""
+        joined = self.wires[group]("POST", f"/v1/groups/{group}/members", {"member": "m"}).json()
+        return joined["member_id"], joined["partitions"][0]["generation"]
+
+    def send(self, name: str = "pay") -> str:
+        """Send an action; its id. Its number in the one partition is kept."""
+        sent = self.wires["shop"]("POST", f"/v1/actions/{name}", {"concerns": "item", "origin": "shop"})
+        assert sent.status == 202
+        action_id: str = sent.json()["id"]
+        changes = self.wires["operator"].get("/v1/partitions/0/feed").json()["changes"]
+        (self.number,) = [change["sequence_number"] for change in changes if change["id"] == action_id]
+        return action_id
+
+    def read(self, who: str, group: str) -> list[str]:
+        """The data of the mail and the actions that a new member is handed from the start of the partition."""
+        joined = self.wires[who]("POST", f"/v1/groups/{group}/members", {"member": "m"}).json()
+        given = joined["partitions"][0]
+        after = [{"partition": 0, "generation": given["generation"], "position": 0}]
+        path = f"/v1/groups/{group}/members/{joined['member_id']}/next"
+        answer = self.wires[who]("POST", path, {"after": after})
+        assert answer.status == 200, answer.body
+        return [change["data"] for page in answer.json()["pages"] for change in page["changes"]]
+
+    def report(self, group: str, generation: int, state: str, **given: Any) -> dict[str, Any]:
+        outcome = {"sequence_number": self.number, "state": state, "attempts": 1, **given}
+        body = {"generation": generation, "outcomes": [outcome]}
+        answer = self.wires[group]("POST", f"/v1/groups/{group}/partitions/0/outcomes", body)
+        assert answer.status == 200, answer.body
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def seen(self, action_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.wires["operator"].get(f"/v1/actions/{action_id}").json()
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tokens = TokenFile(folder / "tokens.json")
+    secrets = {
+        "shop": tokens.create(roles=[Role.PUBLISHER], origins=["shop"]),
+        "owner": tokens.create(roles=[Role.WORKER], groups=["owner"]),
+        "thief": tokens.create(roles=[Role.WORKER], groups=["thief"]),
+        "fresh": tokens.create(roles=[Role.WORKER], groups=["fresh"]),
+        "everywhere": tokens.create(roles=[Role.WORKER]),
+        "reading": tokens.create(roles=[Role.WORKER, Role.READER], groups=["fresh"]),
+        "operator": tokens.create(roles=[Role.OPERATOR]),
+    }
+    with start(folder, SETTINGS) as served:
+        wires = {name: Wire(served.url, token=secret) for name, secret in secrets.items()}
+        for group, action in (("owner", "pay"), ("thief", "other")):
+            assert wires[group]("PUT", f"/v1/groups/{group}", {"actions": [action]}).status == 200
+        yield Place(served, wires)
+        for wire in wires.values():
+            wire.close()
+
+
+PROBLEM = {"problem": {"code": "broken", "detail": "It broke."}}
+REPORTS: list[tuple[str, dict[str, Any]]] = [
+    ("done", {"result": {"paid": True}, "location": "/forged"}),
+    ("failed", PROBLEM),
+    ("failed", {"problem": {"code": "action_unknown", "detail": ""}}),
+    ("poisoned", PROBLEM),
+    ("expired", {}),
+    ("under_way", {}),
+]
+
+
+@pytest.mark.parametrize(("state", "given"), REPORTS, ids=lambda value: str(value)[:40])
+def test_a_report_changes_no_action_of_another_group(place: Place, state: str, given: dict[str, Any]) -> None:
+    action_id = place.send()
+    before = place.seen(action_id)
+    _, generation = place.member("thief")
+    assert place.report("thief", generation, state, **given)["taken"] == 0
+    assert place.seen(action_id) == before
+    _, own = place.member("owner")
+    assert place.report("owner", own, "done", location="/paid")["taken"] == 1
+    assert place.seen(action_id)["location"] == "/paid"
+
+
+@pytest.mark.parametrize(("state", "given"), [REPORTS[0], REPORTS[1], REPORTS[3], REPORTS[5]], ids=str)
+def test_a_report_about_a_name_that_nobody_has_declared_only_says_that(
+    place: Place, state: str, given: dict[str, Any]
+) -> None:
+    action_id = place.send("undeclared")
+    before = place.seen(action_id)
+    _, generation = place.member("thief")
+    assert place.report("thief", generation, state, **given)["taken"] == 0
+    assert place.seen(action_id) == before
+    assert place.report("thief", generation, *REPORTS[2][:1], **REPORTS[2][1])["taken"] == 1
+    assert place.seen(action_id)["problem"]["code"] == "action_unknown"
+
+
+def test_work_that_a_member_claims_counts_for_no_action_of_another_group(place: Place) -> None:
+    action_id = place.send()
+    running = [{"partition": 0, "sequence_number": place.number}]
+    for _ in range(4):
+        member_id, _ = place.member("thief")
+        heartbeat = f"/v1/groups/thief/members/{member_id}/heartbeat"
+        assert place.wires["thief"]("POST", heartbeat, {"running": running}).status == 200
+        assert place.seen(action_id)["state"] == "accepted"
+    seen = place.seen(action_id)
+    assert (seen["state"], seen["deaths"]) == ("accepted", 0)
+
+
+def test_what_a_member_works_on_is_said_by_its_own_group(place: Place) -> None:
+    action_id = place.send()
+    member_id, _ = place.member("owner")
+    asked = {"after": [], "running": [{"partition": 0, "sequence_number": place.number}], "revision": 7}
+    stolen = place.wires["thief"]("POST", f"/v1/groups/thief/members/{member_id}/next", asked)
+    assert (stolen.status, stolen.problem["code"]) == (404, "member_unknown")
+    assert place.seen(action_id)["state"] == "accepted"
+    place.wires["owner"]("POST", f"/v1/groups/owner/members/{member_id}/next", asked)
+    assert place.seen(action_id)["state"] == "under_way"
+
+
+SECRET = {"recipient": "ada", "origin": "shop", "data": "secret"}
+
+
+@pytest.mark.parametrize("who", ["fresh", "everywhere"])
+@pytest.mark.parametrize("body", [{}, {"actions": []}, {"kinds": ["letter"]}, {"origins": ["shop"]}], ids=str)
+def test_a_worker_makes_no_group_that_reads_the_feed(place: Place, who: str, body: dict[str, Any]) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    refused = place.wires[who]("PUT", "/v1/groups/fresh", body)
+    assert (refused.status, refused.problem["code"]) == (403, "forbidden")
+    assert place.wires["operator"].get("/v1/groups/fresh").status == 404
+    assert place.wires["operator"]("PUT", "/v1/groups/fresh", body).status == 200
+    assert place.wires[who]("PUT", "/v1/groups/fresh", body).status == 200
+
+
+@pytest.mark.parametrize("who", ["operator", "reading"])
+def test_whoever_may_read_the_feed_makes_a_group_that_does(place: Place, who: str) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert place.wires[who]("PUT", "/v1/groups/fresh", {"origins": ["shop"]}).status == 200
+    assert place.read("fresh", "fresh") == ["secret"]
+
+
+def test_a_group_of_actions_reads_no_mail_when_it_has_none_left(place: Place) -> None:
+    assert place.wires["shop"].publish(SECRET).status == 201
+    place.send()
+    assert place.read("thief", "thief") == []
+    assert place.wires["operator"]("DELETE", "/v1/groups/thief/actions/other").status == 204
+    assert place.read("thief", "thief") == []
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["again"]}).status == 200
+    assert place.read("thief", "thief") == []
+
+
+def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.limits.GROUPS_OF_OWNER_MAX", 3)
+
+    def made(who: str, group: str) -> Answer:
+        return place.wires[who]("PUT", f"/v1/groups/{group}", {"actions": [f"{group}-does"]})
+
+    assert [made("everywhere", f"g{number}").status for number in range(4)] == [200, 200, 200, 400]
+    refused = made("everywhere", "g3").problem
+    assert (refused["code"], "3 groups" in refused["detail"]) == ("invalid_request", True)
+    assert made("everywhere", "g0").status == 200
+    assert made("fresh", "fresh").status == 200
+    assert [made("operator", f"o{number}").status for number in range(4)] == [200] * 4
+    assert place.wires["operator"]("DELETE", "/v1/groups/g0").status == 204
+    assert made("everywhere", "g3").status == 200
