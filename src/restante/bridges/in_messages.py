@@ -23,7 +23,7 @@ from restante.bridges.topic_records import TopicRecords
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
-from restante.wire.incoming.shapes import Shaped, messages_of
+from restante.wire.incoming.shapes import Shaped
 
 _STRUCTURED = b"application/cloudevents+json"
 _BINARY = "ce_specversion"
@@ -181,8 +181,7 @@ class RecordMapper:
             shaped.faults = [fault for fault in shaped.faults if fault[0] != "recipient"]
         if shaped.faults:
             raise RecordMisfit(shaped.faults[0][1])
-        (message,) = messages_of([msgspec.Raw()], lambda _index, _row: shaped)  # type: ignore[misc]  # no faults: no `Flawed`
-        return self._placed(record, message)
+        return self._placed(record, shaped.message)
 
     def _placed(self, record: RawRecord, message: Message) -> Message:
         return msgspec.structs.replace(message, source_position=record.offset)

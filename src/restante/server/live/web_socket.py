@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import msgspec
 
@@ -181,12 +180,17 @@ def _is_too_long(text: str, most: int) -> bool:
 
 
 class _Loose(msgspec.Struct, frozen=True):
+    """The two words of a frame that an answer needs; anything may be in the place of its number."""
+
     type: str = ""
-    request: Any = None
+    request: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
     def number(self) -> int | None:
-        return self.request if type(self.request) is int else None
+        try:
+            return json_decoder(int).decode(self.request)
+        except msgspec.ValidationError:
+            return None
 
 
 def _request_of(text: str) -> _Loose | None:
