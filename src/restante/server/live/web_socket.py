@@ -14,6 +14,7 @@ from restante.model.access.access import Role
 from restante.model.live.live_queue import LiveQueue
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import HUB_ENDS, ClientGone, Exchange
+from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.live.connection import Line, LiveConnection
@@ -124,7 +125,7 @@ class _Talk:
             await self._break_off(f"The client sent {what}.")
             return
         try:
-            frame = decode_client_frame(text)
+            frame = await read_apart(self._desk, len(text), decode_client_frame, text)
         except InvalidRequest as error:
             await self._misunderstood(text, error)
             return
