@@ -313,6 +313,18 @@ HEARTBEAT_SECONDS_MAX = 3_600.0
 
 # Bodies on the wire.
 FAULTS_SHOWN_MAX = 100
+JSON_PIECE_BYTES = 256 * KIB
+"""Longer JSON is cut into pieces, which are decoded one after another."""
+JSON_MESSAGE_BYTES = 512
+"""The memory that a message of a JSON body is taken to need, beside its bytes, until it is stored."""
+JSON_PART_BYTES = 128
+"""The memory that a part of other JSON is taken to need when it is decoded, beside its bytes."""
+ARROW_ROW_BYTES = 128
+"""The memory that a row of an Arrow stream is taken to need, beside its unpacked bytes, until it is stored."""
+MEMBERS_MAX = 256
+"""More members than this no JSON object of a message has, nor a body with messages."""
+PROPERTIES_SAID_BYTES_MAX = 8 * PROPERTIES_BYTES_MAX
+"""JSON says a byte in six at most, so a longer object of properties is refused before it is decoded."""
 ARROW_BATCHES_MAX = 10_000
 ANSWER_BYTES_MAX = 64 * MIB
 ANSWER_ROWS_MAX = 4_096

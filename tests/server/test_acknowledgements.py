@@ -185,7 +185,14 @@ def test_more_items_than_a_call_may_have_are_refused_before_they_are_taken_apart
     body = b'{"items":[' + b'"",' * (2 * ACKNOWLEDGED_ITEMS_MAX) + b'""]}'
     answer = wire("POST", "/v1/acknowledgements", body)
     assert refusal(answer) == (400, "invalid_request")
-    assert f"{ACKNOWLEDGED_ITEMS_MAX:,}" in answer.problem["detail"]
+    assert "more than 1,030,000 values" in answer.problem["detail"]
+
+
+def test_no_more_calls_are_taken_apart_than_a_request_may_have(wire: Wire) -> None:
+    answer = wire("POST", "/v1/acknowledgements", b'{"calls":[' + b"{}," * 900_000 + b"nothing]}")
+    assert refusal(answer) == (400, "invalid_request")
+    answer = wire("POST", "/v1/acknowledgements", b'{"calls":[' + b"{}," * 900_000 + b"{}]}")
+    assert "At most 1,000 calls" in answer.problem["detail"]
 
 
 def test_a_billion_items_are_added_and_acknowledged_in_two_small_calls(wire: Wire) -> None:

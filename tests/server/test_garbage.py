@@ -1,4 +1,4 @@
-"""What was refused is let go of at once: no error keeps a body, a request or a frame until the next search for garbage."""
+"""What was answered is let go of at once: no error keeps a body, a request or a frame until the next search for garbage."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 import restante
 from restante import Message
 from restante.errors import RestanteError
+from restante.hub.engine.commit_request import CommitRequest
 from restante.limits import MIB, SEND_BYTES_MAX
 from restante.server.serve import ServedHub
 from tests.server.wire import Wire
@@ -71,17 +72,43 @@ REFUSED: dict[str, Callable[[ServedHub, Wire], object]] = {
 }
 
 
+def conflict(_: ServedHub, wire: Wire) -> None:
+    for text in ("first", "second"):
+        wire("POST", "/v1/messages", {"messages": [{"recipient": "ada", "id": "one", "data": text}] + [LETTER] * 999})
+
+
+LETTER = {"recipient": "ada", "data": 1}
+STORED: dict[str, Callable[[ServedHub, Wire], object]] = {
+    "stored few": lambda _, wire: wire.publish(LETTER),
+    "stored many": lambda _, wire: wire("POST", "/v1/messages", {"messages": [LETTER] * 999}),
+    "conflict of many": conflict,
+    "sends": lambda _, wire: wire("POST", "/v1/sends", {"sends": [LETTER, LETTER, {"recipient": ""}]}),
+    "action": lambda _, wire: wire("POST", "/v1/actions/bill", {"concerns": "7"}),
+    "actions": lambda _, wire: wire("POST", "/v1/actions", {"actions": [{"action": "bill", "concerns": "7"}]}),
+    "wrong action": lambda _, wire: wire("POST", "/v1/actions/bill", {"concerns": ""}),
+    "acknowledgement": lambda _, wire: wire("POST", "/v1/acknowledgements", {"items": [f"{ID}:0:1"]}),
+}
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_was_refused_is_no_garbage(running: ServedHub, wire: Wire, name: str) -> None:
-    with errors_in_garbage() as found:
+    with garbage() as found:
         REFUSED[name](running, wire)
         assert wire.publish({"recipient": "good", "data": 1}).status == 201
     assert found == []
 
 
+@pytest.mark.parametrize("name", STORED)
+def test_what_was_answered_is_no_garbage(running: ServedHub, wire: Wire, name: str) -> None:
+    STORED[name](running, wire)
+    with garbage() as found:
+        STORED[name](running, wire)
+    assert found == []
+
+
 @contextmanager
-def errors_in_garbage() -> Iterator[list[str]]:
-    """Errors out of this package that only a search for garbage finds, after what is done inside."""
+def garbage() -> Iterator[list[str]]:
+    """Errors and requests of this package that only a search for garbage finds, after what is done inside."""
     found: list[str] = []
     gc.collect()
     gc.disable()
@@ -90,6 +117,7 @@ def errors_in_garbage() -> Iterator[list[str]]:
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
         found += filter(None, [_trace(left) for left in gc.garbage if issubclass(type(left), BaseException)])
+        found += [repr(left) for left in gc.garbage if issubclass(type(left), CommitRequest | Message)]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from restante.errors import Unavailable
+from restante.errors import Overloaded, Unavailable
 from restante.limits import HEADER_BYTES_MAX
 from restante.server.connections.exchange import HUB_ENDS, Exchange
 from restante.server.live import web_socket
@@ -248,6 +249,33 @@ def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
             time.sleep(0.001)
         assert running.desk.room.publish_bytes == 0
         assert Wire(running.url).publish({"recipient": "ada", "data": 1}).status == 201
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_a_body_becomes_counts_among_the_bytes_of_publishes(tmp_path: Path, packed: bool) -> None:
+    with serving(tmp_path / "data", publish_bytes_in_flight_max=64 * 2**20) as running:
+        size = 50 * 2**20
+        head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n"
+        first = opened(running, head.encode())
+        wait_until(lambda: running.desk.room.publish_bytes == size, "the first publish has its room")
+        body = b"[" + b'{"recipient":"ada","data":1},' * 40_000 + b'{"recipient":"ada","data":1}]'
+        headers = {"content-type": "application/json"} | ({"content-encoding": "gzip"} if packed else {})
+        wire = Wire(running.url)
+        refused = wire("POST", "/v1/messages", gzip.compress(body) if packed else body, headers=headers)
+        assert (refused.status, refused.problem["code"]) == (429, "overloaded")
+        assert running.desk.room.publish_bytes == size
+        first.close()
+        wait_until(lambda: running.desk.room.publish_bytes == 0, "the first publish has given its room back")
+        assert wire("POST", "/v1/messages", body, headers={"content-type": "application/json"}).status == 201
+        assert running.desk.room.publish_bytes == 0
+
+
+def test_a_thread_that_goes_on_with_a_request_that_has_ended_takes_no_room(running: ServedHub) -> None:
+    with running.desk.room.publish() as parcel:
+        parcel.grow(1_000)
+    with pytest.raises(Overloaded):
+        parcel.grow(1_000)
+    assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)
 
 
 def test_random_bytes_never_bring_the_hub_down(running: ServedHub) -> None:

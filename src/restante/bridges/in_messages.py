@@ -36,7 +36,6 @@ from restante.decoders import json_decoder
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
-from restante.wire.incoming.shapes import messages_of
 
 _STRUCTURED = b"application/cloudevents+json"
 _BINARY = "ce_specversion"
@@ -199,8 +198,7 @@ class RecordMapper:
         shaped = shape_event(0, msgspec.Raw(value))
         if shaped.faults:
             raise RecordMisfit(shaped.faults[0][1])
-        (message,) = messages_of([msgspec.Raw()], lambda _index, _row: shaped)  # type: ignore[misc]  # no faults: no `Flawed`
-        return self._placed(record, message)
+        return self._placed(record, shaped.message)
 
     def _attributes_for(self, record: RawRecord, given: Container[str]) -> dict[str, str]:
         """The attributes of an event that the rule decides: those that are fixed, and a recipient if the event has none."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from restante.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from restante.limits import MIB
+from restante.wire.json_pieces import TakeRoom, no_bound
 from restante.wire.json_values import Body
 from restante.wire.media import weighted_names
 
@@ -48,8 +49,8 @@ _GZIP_WINDOW = 31
 """The largest window, with the header and the checksum of gzip."""
 
 
-def decompress(body: Body, encoding: str | None, limit: int) -> Body:
-    """The body unpacked, at most `limit` bytes of it; without an encoding, as it is."""
+def decompress(body: Body, encoding: str | None, limit: int, take_room: TakeRoom = no_bound) -> Body:
+    """The body unpacked, at most `limit` bytes of it, which take room as they come; without an encoding, as it is."""
     name = (encoding or "identity").strip().lower()
     if name == "identity":
         if len(body) > limit:
@@ -57,7 +58,7 @@ def decompress(body: Body, encoding: str | None, limit: int) -> Body:
         return body
     codec = _known("gzip" if name == "x-gzip" else name)
     try:
-        return _unpacked(body, codec, limit)
+        return _unpacked(body, codec, limit, take_room)
     except (OSError, pa.ArrowException) as error:
         raise InvalidRequest(
             f"the body is not a whole {codec} stream, as its Content-Encoding says: {error}"
@@ -112,7 +113,7 @@ def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the body has more than {limit} bytes when it is unpacked: send less at a time", limit=limit)
 
 
-def _unpacked(body: Body, codec: Encoding, limit: int) -> bytes:
+def _unpacked(body: Body, codec: Encoding, limit: int, take_room: TakeRoom) -> bytes:
     if len(body) == 0:
         raise InvalidRequest(f"the body is empty: that is no {codec} stream, as its Content-Encoding says")
     pieces, size = [], 0
@@ -122,5 +123,6 @@ def _unpacked(body: Body, codec: Encoding, limit: int) -> bytes:
             size += piece.size
             if size > limit:
                 raise _too_large(limit)
+            take_room(piece.size)
             pieces.append(piece)
     return b"".join(map(memoryview, pieces))

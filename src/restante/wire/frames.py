@@ -23,6 +23,7 @@ from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.wire.incoming.incoming_arrow import decode_arrow
 from restante.wire.incoming.incoming_json import messages_of_json
+from restante.wire.json_pieces import TakeRoom, no_bound
 from restante.wire.json_values import Body, read_json, utf8_body
 from restante.wire.media import ARROW, JSON
 
@@ -47,10 +48,10 @@ class SendFrame(msgspec.Struct, frozen=True):
     content: Raw | memoryview
     """The messages: a JSON array, or an Arrow stream."""
 
-    def messages(self) -> Sequence[Message] | Flawed | pa.Table:
+    def messages(self, take_room: TakeRoom = no_bound) -> Sequence[Message] | Flawed | pa.Table:
         if isinstance(self.content, Raw):
-            return messages_of_json(self.content)
-        return decode_arrow(self.content)
+            return messages_of_json(self.content, take_room)
+        return decode_arrow(self.content, take_room)
 
 
 class _TextFrame(FrameHeader, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -17,12 +17,18 @@ from restante.ports.backplane import Undelivered
 _INDEXES_SHOWN_MAX = 100
 
 
-class SentRecord(NamedTuple):
-    """A record of a publish, and which messages of the publish it has, by their index."""
+class RecordRows(NamedTuple):
+    """The partition of a record, and which messages of its publish it has, by their index."""
 
-    dispatch: Dispatch
     partition: int
     rows: Sequence[int]
+
+
+class SentRecord(NamedTuple):
+    """A record that is not settled, and its publish."""
+
+    dispatch: Dispatch
+    of: RecordRows
 
 
 class Dispatch(CommitRequest[Receipt]):
@@ -38,8 +44,8 @@ class Dispatch(CommitRequest[Receipt]):
         """The numbers of the records that are not settled."""
         self.positions: list[LogPosition] = []
         self.receipts: list[Receipt] = []
-        self.refused: list[tuple[SentRecord, RestanteError]] = []
-        self.lost: list[tuple[SentRecord, Undelivered]] = []
+        self.refused: list[tuple[RecordRows, RestanteError]] = []
+        self.lost: list[tuple[RecordRows, Undelivered]] = []
 
     def conclude(self) -> None:
         """All records are settled: the receipt, or the gravest problem."""

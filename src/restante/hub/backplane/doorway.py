@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
-from restante.hub.backplane.dispatch import Dispatch, SentRecord
+from restante.hub.backplane.dispatch import Dispatch, RecordRows, SentRecord
 from restante.hub.engine.committer import answer_all
 from restante.model.backplane.accept import Accept
 from restante.model.backplane.record import encode_columns, encode_letters
@@ -84,7 +84,7 @@ class Doorway:
         with self._lock:
             for number, parcel in numbered:
                 dispatch.open.add(number)
-                self._waiting[number] = SentRecord(dispatch, parcel.partition, parcel.rows)  # type: ignore[arg-type]
+                self._waiting[number] = SentRecord(dispatch, RecordRows(parcel.partition, parcel.rows))  # type: ignore[arg-type]
         failure: RestanteError | None = None
         for number, parcel in numbered:
             try:
@@ -112,9 +112,9 @@ class Doorway:
         if sent is None:
             return
         if sent.dispatch.accept is Accept.ACCEPTED:
-            self._settle(number, LogPosition(sent.partition, report.position, len(sent.rows)))
+            self._settle(number, LogPosition(sent.of.partition, report.position, len(sent.of.rows)))
         elif self._hear is not None:
-            self._hear(number, LogPosition(sent.partition, report.position, len(sent.rows)))
+            self._hear(number, LogPosition(sent.of.partition, report.position, len(sent.of.rows)))
 
     def _lose(self, number: int, report: Undelivered) -> None:
         self.lost += 1
@@ -135,9 +135,9 @@ class Doorway:
             if isinstance(outcome, Receipt):
                 dispatch.receipts.append(outcome)
             elif isinstance(outcome, RestanteError):
-                dispatch.refused.append((sent, outcome))
+                dispatch.refused.append((sent.of, outcome))
             elif isinstance(outcome, Undelivered):
-                dispatch.lost.append((sent, outcome))
+                dispatch.lost.append((sent.of, outcome))
             else:
                 dispatch.positions.append(outcome)
             done = not dispatch.open

@@ -442,6 +442,10 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
         if not together.tell_all(own):
             for request in own:
                 _tell(request.waiter, request)
+    for request in requests:
+        # A waiter holds what it waited for: with a request that held its waiter, both would live, with all that was sent, until
+        # the next garbage collection.
+        request.waiter = None
 
 
 def _tell(waiter: object, request: CommitRequest[object]) -> None:

@@ -153,6 +153,11 @@ class PublishRequest(CommitRequest[Receipt]):
     def count(self) -> int:
         return len(self.messages) if self.unit is None else len(self.unit.arrivals)
 
+    def answer(self) -> Receipt:
+        # The unit holds this request: both would live, with all columns, until the next garbage collection.
+        self.unit = None
+        return super().answer()
+
 
 ReadMessages = Callable[[], Sequence[Message]]
 """A function that reads what was sent again, as messages."""

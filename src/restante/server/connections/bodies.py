@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from restante.decoders import json_decoder
 from restante.errors import BodyTooLarge, InvalidRequest
-from restante.limits import PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
+from restante.limits import JSON_PART_BYTES, JSON_PIECE_BYTES, PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.publishing.few_or_many import are_few
 from restante.model.storage.changes import Buffer
 from restante.server.connections.exchange import PIECE_BYTES, Exchange, Headers
@@ -20,6 +20,7 @@ from restante.server.connections.room import PublishRoom
 from restante.server.desk import Desk
 from restante.wire import media
 from restante.wire.compression import accepted_encoding, compress, decompress
+from restante.wire.json_pieces import count_parts, no_bound
 from restante.wire.outgoing.outgoing import arrow_pieces
 from restante.wire.outgoing.page_bounds import RowBytes, page_within
 
@@ -31,7 +32,6 @@ PACK_BYTES_MIN = 1024
 """Smaller answers are not worth compressing."""
 SMALL_TABLE_BYTES = 64 * 1024
 """Up to this table size an answer is made in the event loop."""
-_UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
 _NAMED = re.compile(r"(?:unknown|required) field `(\w+)`|at `\$\.(\w+)")
 """Finds the field that a decoder's error names."""
@@ -68,12 +68,7 @@ async def read_body(
     encoding = exchange.header(_ENCODING)
     if encoding is None or encoding.lower() == "identity":
         return body
-    if parcel is not None:
-        parcel.grow_to(min(limit, _UNPACKED_GUESS * len(body)))
-    unpacked = await desk.link.thread(decompress, body, encoding, limit)
-    if parcel is not None:
-        parcel.grow_to(len(unpacked))
-    return unpacked
+    return await desk.link.thread(decompress, body, encoding, limit, no_bound if parcel is None else parcel.grow)
 
 
 def _admit_again(desk: Desk, exchange: Exchange) -> None:
@@ -83,15 +78,34 @@ def _admit_again(desk: Desk, exchange: Exchange) -> None:
         exchange.grant = desk.gate.admit(authorization, exchange.roles, place.get("recipient"), place.get("group"))
 
 
+class JsonBounds(NamedTuple):
+    """The number of values that the JSON of a route may have, down to so many brackets deep. Nothing below is decoded."""
+
+    depth: int
+    most: int
+
+
 async def read_json(
-    desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
+    desk: Desk,
+    exchange: Exchange,
+    parcel: PublishRoom | None = None,
+    *,
+    limit: int = SEND_BYTES_MAX,
+    bounds: JsonBounds | None = None,
 ) -> Buffer:
     """Read the body of a route that takes only JSON. A body with another Content-Type is refused unread.
 
     This protects browsers: a web page may send forms and plain text to any address, but JSON only where CORS allows it.
+    With `bounds`, a body that says too much is refused before it is decoded.
     """
     media.check_json(exchange.header(b"content-type"))
-    return await read_body(desk, exchange, parcel, limit=limit)
+    body = await read_body(desk, exchange, parcel, limit=limit)
+    if bounds is not None and parcel is not None and len(body) > JSON_PIECE_BYTES:
+        count = await desk.link.thread(count_parts, body, bounds.depth)
+        if count > bounds.most:
+            raise InvalidRequest(f"The body has more than {bounds.most:,} values: send them in several requests.")
+        parcel.grow(JSON_PART_BYTES * count)
+    return body
 
 
 async def read_nothing(desk: Desk, exchange: Exchange) -> None:
@@ -108,8 +122,8 @@ async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Ask
     return decoded(body or b"{}", json_decoder(kind), kind)
 
 
-def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
-    """Decode a JSON body. Errors name the field."""
+def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[msgspec.Struct]) -> Asked:
+    """Decode a JSON body. Errors name the field, and those of `kind` that are allowed."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

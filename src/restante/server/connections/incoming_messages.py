@@ -18,6 +18,7 @@ from restante.server.desk import Desk
 from restante.wire import media
 from restante.wire.incoming.incoming import decode_messages
 from restante.wire.incoming.incoming_arrow import decode_arrow
+from restante.wire.json_pieces import TakeRoom
 
 _LOOP_BODY_BYTES = 32 * 1024
 
@@ -48,10 +49,10 @@ async def incoming(desk: Desk, exchange: Exchange) -> AsyncIterator[Few | Many]:
         content_type = exchange.header(b"content-type")
         headers = exchange.headers() if exchange.header(b"ce-specversion") is not None else {}
         if not headers and not is_for_the_loop(len(body)) and media.body_type(content_type) == media.ARROW:
-            yield Many(UndecodedBody(body, partial(decode_arrow, body)))
+            yield Many(UndecodedBody(body, partial(decode_arrow, body, parcel.grow)))
             return
-        yield await read_apart(desk, len(body), _decoded, body, content_type, headers)
+        yield await read_apart(desk, len(body), _decoded, body, content_type, headers, parcel.grow)
 
 
-def _decoded(body: Buffer, content_type: str | None, headers: Mapping[str, str]) -> Few | Many:
-    return few_or_many(decode_messages(body, content_type=content_type, headers=headers))
+def _decoded(body: Buffer, content_type: str | None, headers: Mapping[str, str], take_room: TakeRoom) -> Few | Many:
+    return few_or_many(decode_messages(body, content_type=content_type, headers=headers, take_room=take_room))

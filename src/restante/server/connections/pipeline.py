@@ -174,11 +174,12 @@ class _Pipeline:
         number: int | None = None
         with ExitStack() as taken:
             try:
-                taken.enter_context(self._desk.room.publish()).grow_to(len(data))
+                own = taken.enter_context(self._desk.room.publish())
+                own.grow_to(len(data))
                 frame = await read_apart(self._desk, len(data), decode_frame, data)
                 number = frame.header.number
                 label = label_of(frame.header)
-                sent = few_or_many(await read_apart(self._desk, len(data), frame.messages))
+                sent = few_or_many(await read_apart(self._desk, len(data), frame.messages, own.grow))
                 if self._held.lost.done():
                     self._held.check()
             except RestanteError as error:

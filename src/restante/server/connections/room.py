@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -25,12 +26,14 @@ class Wait(Enum):
 
 
 class Room:
-    """Counts the requests under way. Used only from the event loop."""
+    """Counts the requests under way. Used only from the event loop, but for the bytes of publishes, which threads count, too."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self.publishes = 0
         self.publish_bytes = 0
+        self._bytes = Lock()
+        """Held while bytes are counted."""
         self.reads = 0
         self.waits = dict.fromkeys(Wait, 0)
         """How many requests wait for each thing. They take up only a connection."""
@@ -72,22 +75,35 @@ class Room:
     def enter(self, count: int) -> None:
         """Take room for a publish, after `has_place`."""
         self.publishes += 1
-        self.publish_bytes += count
+        with self._bytes:
+            self.publish_bytes += count
 
     def leave(self, count: int, publishes: int = 1) -> None:
         """Give back the room of publishes that have ended, with `count` bytes together."""
         self.publishes -= publishes
-        self.publish_bytes -= count
+        self.give(count)
 
-    def take(self, count: int) -> None:
+    def take(self, count: int, own: PublishRoom | None = None) -> None:
+        """Take room for so many bytes, for `own` if a publish is to keep them until it ends."""
         bound = self._settings.publish_bytes_in_flight_max
-        # The first publish always fits, or a body larger than the bound could never be sent.
-        if self.publish_bytes and self.publish_bytes + count > bound:
-            raise self._overloaded(f"{self.publish_bytes} bytes of {bound} are being published")
-        self.publish_bytes += count
+        with self._bytes:
+            # The first publish always fits, or a body larger than the bound could never be sent.
+            if self.publish_bytes > (0 if own is None else own.bytes) and self.publish_bytes + count > bound:
+                raise self._overloaded(f"{self.publish_bytes} bytes of {bound} are being published")
+            if own is not None:
+                own.add(count)
+            self.publish_bytes += count
 
     def give(self, count: int) -> None:
-        self.publish_bytes -= count
+        with self._bytes:
+            self.publish_bytes -= count
+
+    def end(self, own: PublishRoom) -> None:
+        """Give back all room of a publish that has ended."""
+        with self._bytes:
+            own.ended = True
+            self.publish_bytes -= own.bytes
+        self.publishes -= 1
 
     def _overloaded(self, why: str) -> Overloaded:
         self.refused += 1
@@ -99,10 +115,11 @@ class Room:
 class PublishRoom:
     """The room that one publish takes."""
 
-    __slots__ = ("_room", "bytes")
+    __slots__ = ("_room", "bytes", "ended")
 
     def __init__(self, room: Room) -> None:
         self._room = room
+        self.ended = False
         self.bytes = 0
 
     def __enter__(self) -> Self:
@@ -112,10 +129,19 @@ class PublishRoom:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._room.publishes -= 1
-        self._room.give(self.bytes)
+        self._room.end(self)
 
     def grow_to(self, count: int) -> None:
         if count > self.bytes:
-            self._room.take(count - self.bytes)
-            self.bytes = count
+            self.grow(count - self.bytes)
+
+    def grow(self, count: int) -> None:
+        """Take room for so many more bytes. Threads that decode a body may call this, one at a time."""
+        self._room.take(count, self)
+
+    def add(self, count: int) -> None:
+        """Note bytes that `Room.take` counts."""
+        if self.ended:
+            # A thread goes on with a request that was given up: nobody would give back its room.
+            raise Overloaded("The request has ended.", retry_after=RETRY_AFTER_SECONDS)
+        self.bytes += count

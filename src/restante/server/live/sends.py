@@ -24,6 +24,7 @@ from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal
 from restante.server.access.gate import check_role
+from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk
 from restante.server.live.connection import LiveConnection
 from restante.server.routes.publishing import count
@@ -51,7 +52,8 @@ class LiveSends:
         """Check a message, answer with its id, and store it. While many are under way, no more frames are read."""
         await self._room.acquire()
         try:
-            message = self._checked(frame)
+            check_role(self._connection.held.grant, _PUBLISHER, None)
+            message = self._checked(await read_apart(self._desk, len(bytes(frame.message)), frame.decoded))
         except RestanteError as error:
             self._room.release()
             problem = problem_of(error, correlation_id=self._correlation_id)
@@ -69,16 +71,13 @@ class LiveSends:
         self._under_way.discard(task)
         self._room.release()
 
-    def _checked(self, frame: LiveSend) -> Message:
-        grant = self._connection.held.grant
-        check_role(grant, _PUBLISHER, None)
-        message = frame.decoded()
+    def _checked(self, message: Message) -> Message:
         allowed, most = self._desk.hub.claim_check_origins(), self._desk.settings.data_bytes_max
         if letter_of(message, claim_check_origins=allowed, data_bytes_max=most) is None:
             _, faults = intake.from_messages([message], claim_check_origins=allowed, data_bytes_max=most)
             if faults:
                 raise refusal(faults)
-        check_origins(grant, Texts.constant(message.origin, 1))
+        check_origins(self._connection.held.grant, Texts.constant(message.origin, 1))
         if message.id is not None:
             return msgspec.structs.replace(message, id=shown_id(message.id))
         made = self._desk.hub.new_uuid().hex()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from restante.model.access.access import Role
 from restante.model.live.live_queue import LiveQueue
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import HUB_ENDS, ClientGone, Exchange
+from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.live.connection import Line, LiveConnection
@@ -125,7 +125,7 @@ class _Talk:
             await self._break_off(f"The client sent {what}.")
             return
         try:
-            frame = decode_client_frame(text)
+            frame = await read_apart(self._desk, len(text), decode_client_frame, text)
         except InvalidRequest as error:
             await self._misunderstood(text, error)
             return
@@ -181,12 +181,17 @@ def _is_too_long(text: str, most: int) -> bool:
 
 
 class _Loose(msgspec.Struct, frozen=True):
+    """The two words of a frame that an answer needs; anything may be in the place of its number."""
+
     type: str = ""
-    request: Any = None
+    request: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
     def number(self) -> int | None:
-        return self.request if type(self.request) is int else None
+        try:
+            return json_decoder(int).decode(self.request)
+        except msgspec.ValidationError:
+            return None
 
 
 def _request_of(text: str) -> _Loose | None:

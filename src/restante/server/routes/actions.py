@@ -15,12 +15,17 @@ from restante.calls.actions import (
     SendActions,
 )
 from restante.calls.call import Home, query_names
-from restante.limits import SEND_BYTES_MAX
+from restante.limits import (
+    ACTIONS_AT_ONCE_MAX,
+    GROUP_PARTITIONS_AT_ONCE_MAX,
+    OUTCOMES_AT_ONCE_MAX,
+    SEND_BYTES_MAX,
+)
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.action_row import ActionState
-from restante.server.connections.bodies import read_json, read_nothing
+from restante.server.connections.bodies import JsonBounds, read_json, read_nothing
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.room import Wait
@@ -47,6 +52,11 @@ _ASKING = frozenset(Role)
 _WORKING = frozenset({Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 _TRACE_CHARACTERS_MAX = 128
+_VALUES_MAX = 10
+"""More values than this no action has, nor an outcome, nor what is said of a partition beside its outcomes."""
+_ACTIONS_BOUNDS = JsonBounds(3, _VALUES_MAX * ACTIONS_AT_ONCE_MAX)
+_OUTCOMES_BOUNDS = JsonBounds(3, _VALUES_MAX * OUTCOMES_AT_ONCE_MAX)
+_REPORTS_BOUNDS = JsonBounds(5, _VALUES_MAX * (OUTCOMES_AT_ONCE_MAX + GROUP_PARTITIONS_AT_ONCE_MAX))
 
 
 def _carried(exchange: Exchange) -> dict[str, str]:
@@ -81,7 +91,7 @@ def _headers(status: ActionStatus) -> list[tuple[bytes, bytes]]:
 async def send_many(desk: Desk, exchange: Exchange) -> None:
     batch = batch_of(exchange)
     with desk.room.publish() as parcel:
-        body = await read_json(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel, bounds=_ACTIONS_BOUNDS)
         wanted = await read_apart(desk, len(body), read_actions, body)
         call = SendActions(wanted, batch=batch, carried=_carried(exchange))
         accepted = await desk.link_of(exchange.grant).call(call)
@@ -123,7 +133,7 @@ async def give_up(desk: Desk, exchange: Exchange) -> None:
 async def report(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
     with desk.room.publish() as parcel:
-        body = await read_json(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel, bounds=_OUTCOMES_BOUNDS)
         sent = await read_apart(desk, len(body), read_outcomes, body)
         call = report_of(exchange.place["group"], partition, sent)
         taken = await desk.link_of(exchange.grant).call(call)
@@ -132,7 +142,7 @@ async def report(desk: Desk, exchange: Exchange) -> None:
 
 async def report_each(desk: Desk, exchange: Exchange) -> None:
     with desk.room.publish() as parcel:
-        body = await read_json(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel, bounds=_REPORTS_BOUNDS)
         call = await read_apart(desk, len(body), read_reports, exchange.place["group"], body)
         reported = await desk.link_of(exchange.grant).call(call)
     await exchange.json(200, reported, headers=[_NO_STORE])

@@ -18,10 +18,10 @@ from restante.calls.consignments import (
 )
 from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
-from restante.limits import SEND_BYTES_MAX, WRITER_NUMBER_MAX
+from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, SEND_BYTES_MAX, WRITER_NUMBER_MAX
 from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
-from restante.server.connections.bodies import decoded, read_json, read_nothing, read_request
+from restante.server.connections.bodies import JsonBounds, decoded, read_json, read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
@@ -48,6 +48,7 @@ COMMIT_BODY = body_of(
     given=("consignment_id",),
 )
 _commit_decoder = json_decoder(COMMIT_BODY.shape)
+_COMMIT_BOUNDS = JsonBounds(3, 4 * CONSIGNMENT_ATTEMPTS_MAX)
 
 
 async def open_consignment(desk: Desk, exchange: Exchange) -> None:
@@ -121,7 +122,7 @@ async def stage(desk: Desk, exchange: Exchange) -> None:
 async def commit(desk: Desk, exchange: Exchange) -> None:
     consignment = _consignment_of(exchange)
     with desk.room.publish() as parcel:
-        body = await read_json(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel, bounds=_COMMIT_BOUNDS)
         sent = await read_apart(desk, len(body), _commit_sent, body)
         call = COMMIT_BODY.call(exchange, sent, consignment_id=consignment)
         receipt = await desk.link_of(exchange.grant).call(call)

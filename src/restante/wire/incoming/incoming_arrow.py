@@ -14,9 +14,10 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from restante.errors import BodyTooLarge, InvalidRequest
-from restante.limits import ARROW_BATCHES_MAX, SEND_BYTES_MAX, SEND_MESSAGES_MAX
+from restante.limits import ARROW_BATCHES_MAX, ARROW_ROW_BYTES, SEND_BYTES_MAX, SEND_MESSAGES_MAX
 from restante.model.publishing.intake_arrow import require_known
 from restante.wire.incoming.flatbuffers import BatchSize, batch_size
+from restante.wire.json_pieces import TakeRoom, no_bound
 from restante.wire.json_values import Body
 
 _BROKEN = (
@@ -35,14 +36,15 @@ _BROKEN = (
 _ALIGNED = 8
 
 
-def decode_arrow(body: Body) -> pa.Table:
-    """The table of a stream that is whole."""
+def decode_arrow(body: Body, take_room: TakeRoom = no_bound) -> pa.Table:
+    """The table of a stream that is whole. Its memory takes room before anything is unpacked."""
     buffer = pa.py_buffer(body)
     if buffer.address % _ALIGNED:
         # Part of a frame: numbers must lie where the machine wants them.
         buffer = pa.py_buffer(bytes(body))
     try:
-        _walk(buffer)
+        size, rows = _walk(buffer)
+        take_room(max(0, size - len(body)) + rows * ARROW_ROW_BYTES)
         with ipc.open_stream(buffer) as reader:
             require_known(reader.schema)
             batches = [_sound(batch) for batch in reader]
@@ -51,8 +53,8 @@ def decode_arrow(body: Body) -> pa.Table:
         raise InvalidRequest(f"the Arrow stream cannot be read: {error}") from error
 
 
-def _walk(buffer: pa.Buffer) -> None:
-    """Refuse a stream that does not end, or that becomes too large when it is unpacked."""
+def _walk(buffer: pa.Buffer) -> tuple[int, int]:
+    """How many bytes a stream becomes, and how many rows. One that does not end, or becomes too large, is refused."""
     source = pa.BufferReader(buffer)
     size = rows = batches = 0
     dictionaries: dict[int, int] = {}
@@ -67,6 +69,7 @@ def _walk(buffer: pa.Buffer) -> None:
             else:
                 size += _grown(dictionaries, found)
         _check(size, rows)
+    return size, rows
 
 
 def _grown(dictionaries: dict[int, int], found: BatchSize) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from restante.decoders import json_decoder
+from restante.limits import MEMBERS_MAX, PROPERTIES_MAX
 from restante.model.columns import media_types
 from restante.model.columns.text_ids import is_uuid
 from restante.model.publishing.message import Message
@@ -25,34 +26,41 @@ from restante.wire.cloudevents import (
     is_attribute_name,
     is_time,
 )
-from restante.wire.incoming.shapes import Shaped, messages_of
+from restante.wire.incoming.shapes import GatheredMessages, Shaped
+from restante.wire.json_pieces import TakeRoom, no_bound, pieces, read_members
 from restante.wire.json_values import Body, compact, read_json, read_rows, utf8_body
 
 _HEADER_PREFIX = "ce-"
 _MARKS = frozenset(_HEADER_PREFIX + name for name in REQUIRED)
-_TYPES: dict[str, tuple[Any, str]] = {
-    "weight": (int, "an integer"),
-    "bundleable": (bool, "true or false"),
-    "expirytime": (datetime, "a time like 2030-01-31T12:00:00Z"),
-    "visibletime": (datetime, "a time like 2030-01-31T12:00:00Z"),
-    "sourceposition": (int, "an integer"),
+_TYPES: dict[str, tuple[Callable[[Raw], Any], str]] = {
+    "weight": (json_decoder(int).decode, "an integer"),
+    "bundleable": (json_decoder(bool).decode, "true or false"),
+    "expirytime": (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z"),
+    "visibletime": (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z"),
+    "sourceposition": (json_decoder(int).decode, "an integer"),
 }
-_TEXT: tuple[Any, str] = (str, "text")
+_TEXT: tuple[Callable[[Raw], Any], str] = (json_decoder(str).decode, "text")
 _raw_decoder = json_decoder(Raw)
-_object_decoder = json_decoder(dict[str, Raw])
 _text_decoder = json_decoder(str)
 _quoted_pair = re.compile(r"\\(.)")
 
 
-def decode_event(body: Body) -> Sequence[Message] | Flawed:
+def decode_event(body: Body, take_room: TakeRoom = no_bound) -> Sequence[Message] | Flawed:
     """One event in JSON (structured mode)."""
-    event = read_json(_raw_decoder, utf8_body(body), what="the event")
-    return messages_of([event], shape_event)
+    event = read_json(_raw_decoder, utf8_body(body, take_room), what="the event")
+    gathering = GatheredMessages(take_room)
+    gathering.look_at([event], shape_event)
+    return gathering.result()
 
 
-def decode_batch(body: Body) -> Sequence[Message] | Flawed:
-    """An array of events in JSON."""
-    return messages_of(read_rows(utf8_body(body), what="the batch of events"), shape_event)
+def decode_batch(body: Body, take_room: TakeRoom = no_bound) -> Sequence[Message] | Flawed:
+    """An array of events in JSON, piece by piece."""
+    gathering = GatheredMessages(take_room)
+    for piece in pieces(utf8_body(body, take_room)):
+        gathering.look_at(read_rows(piece, what="the batch of events"), shape_event)
+        if gathering.is_full:
+            break
+    return gathering.result()
 
 
 def is_binary_mode(headers: Mapping[str, str]) -> bool:
@@ -72,7 +80,9 @@ def decode_binary(body: Body, *, content_type: str | None, headers: Mapping[str,
         shaped.fields["media_type"] = content_type.strip()
     if content_type is not None or len(body):
         shaped.data(_binary_data(bytes(body), content_type), default_media_type=None)
-    return messages_of([Raw()], lambda _index, _row: shaped)
+    gathering = GatheredMessages(no_bound)
+    gathering.look_at([Raw()], lambda _index, _row: shaped)
+    return gathering.result()
 
 
 def _binary_data(content: bytes, content_type: str | None) -> bytes:
@@ -108,12 +118,15 @@ def shape_event(index: int, row: Raw) -> Shaped:
     """One event in JSON, taken apart."""
     shaped = Shaped(index)
     try:
-        attributes = _object_decoder.decode(row)
+        attributes = read_members(bytes(row))
     except msgspec.ValidationError:
         shaped.fault(None, "an event must be a JSON object")
         return shaped
     except RecursionError:
         shaped.fault(None, "it is nested too deeply")
+        return shaped
+    if len(attributes) > MEMBERS_MAX:
+        shaped.fault("properties", f"an event has at most {PROPERTIES_MAX} attributes that become properties")
         return shaped
     # An attribute that is null is one that is not there; null data is data.
     given = {name: value for name, value in attributes.items() if name == "data" or bytes(value) != b"null"}
@@ -143,8 +156,8 @@ def _take_attributes(shaped: Shaped, given: Mapping[str, Raw]) -> None:
     properties: dict[str, str] = {}
     for name, value in given.items():
         if name in FIELDS:
-            kind, expected = _TYPES.get(name, _TEXT)
-            shaped.take(FIELDS[name], value, kind, expected, named=name)
+            read, expected = _TYPES.get(name, _TEXT)
+            shaped.take(FIELDS[name], value, read, expected, named=name)
         elif name not in {"specversion", "data", "data_base64"}:
             _take_property(shaped, properties, name, value)
     _check_required(shaped, given)

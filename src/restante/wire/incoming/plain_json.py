@@ -79,7 +79,7 @@ def is_bare(sent: SentMessage) -> bool:
     return (
         sent.media_type is UNSET
         and sent.recipients is UNSET
-        and not sent.properties
+        and sent.properties is UNSET
         and sent.bundleable
         and sent.document_type is UNSET
         and sent.weight is UNSET

@@ -11,14 +11,42 @@ from msgspec import Raw
 
 from restante.decoders import json_decoder
 from restante.errors import Fault, InvalidMessage
-from restante.limits import FAULTS_SHOWN_MAX, LARGE_DATA_BYTES_MAX
+from restante.limits import (
+    FAULTS_SHOWN_MAX,
+    JSON_MESSAGE_BYTES,
+    LARGE_DATA_BYTES_MAX,
+    PROPERTIES_BYTES_MAX,
+    PROPERTIES_MAX,
+    PROPERTIES_SAID_BYTES_MAX,
+    SEND_MESSAGES_MAX,
+)
 from restante.model.columns.text_ids import is_id, shown_id
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import Broadcast, count_of, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed, merged, refusal
+from restante.model.publishing.send_bounds import check_count
+from restante.wire.json_pieces import TakeRoom, read_list
 
 _PLACEHOLDER = "?"
+_octets_decoder = json_decoder(bytes)
+_texts_decoder = json_decoder(list[str])
+_properties_decoder = json_decoder(dict[str, str])
+
+
+def recipients_of(said: Raw) -> tuple[str, ...]:
+    """The recipients of a broadcast. No more of them are decoded than a send may have."""
+    too_many = f"recipients names more than {SEND_MESSAGES_MAX} recipients: send to fewer at a time"
+    return tuple(read_list(bytes(said), _texts_decoder, SEND_MESSAGES_MAX, too_many))
+
+
+def properties_of(said: Raw) -> dict[str, str]:
+    """The properties of a message; `ValueError` if JSON that long says more than a message may have."""
+    if len(bytes(said)) > PROPERTIES_SAID_BYTES_MAX:
+        raise ValueError(
+            f"at most {PROPERTIES_MAX} entries and {PROPERTIES_BYTES_MAX} bytes, keys and values in all, are allowed"
+        )
+    return _properties_decoder.decode(said)
 
 
 class Shaped:
@@ -48,16 +76,18 @@ class Shaped:
     def fault(self, field: str | None, detail: str) -> None:
         self.faults.append((field, detail))
 
-    def take(self, field: str, value: Raw, kind: Any, expected: str, *, named: str | None = None) -> None:  # noqa: ANN401 - a type for the decoder, like list[int]
-        """A field whose type is known; `named` is its name on the wire if that is another."""
+    def take(
+        self, field: str, value: Raw, read: Callable[[Raw], Any], expected: str, *, named: str | None = None
+    ) -> None:
+        """A field that `read` decodes; `named` is its name on the wire if that is another."""
         try:
-            self.fields[field] = json_decoder(kind).decode(value)
+            self.fields[field] = read(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             name = named or field
             self.fault(name, f"{name} must be {expected}: {_reason(error)}")
 
     def base64(self, name: str, value: Raw) -> None:
-        self.take("data", value, bytes, "base64 text (RFC 4648, padded)", named=name)
+        self.take("data", value, _octets_decoder.decode, "base64 text (RFC 4648, padded)", named=name)
         self.fields.setdefault("data", b"")
 
     def data(self, content: bytes, *, default_media_type: str | None) -> None:
@@ -76,17 +106,43 @@ def check_recipients(shaped: Shaped, fields: Collection[str]) -> None:
         shaped.fault("recipients", "recipients must name at least one recipient")
 
 
-def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> Sequence[Message] | Flawed:
-    """The messages of these rows; with what is wrong with their shapes, for as many as a problem shows."""
-    shaped: list[Shaped] = []
-    faulty = 0
-    for index, row in enumerate(rows):
-        shaped.append(shape(index, row))
-        faulty += bool(shaped[-1].faults)
-        if faulty >= FAULTS_SHOWN_MAX:
-            break
-    messages = [one.message for one in shaped]
-    return flawed(shaped, messages) if faulty else spread(messages)
+class GatheredMessages:
+    """The messages of a body, gathered piece by piece; of those with a wrong shape, as many as a problem shows.
+
+    Memory for each takes room before the next piece is decoded, so a body of many small messages is bounded like a large one.
+    """
+
+    def __init__(self, take_room: TakeRoom) -> None:
+        self._take_room = take_room
+        self._messages: list[Message] = []
+        self._faulty: list[Shaped] = []
+        self._spread_count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many faulty messages as a problem shows, so that no others need be looked at."""
+        return len(self._faulty) >= FAULTS_SHOWN_MAX
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Add messages whose shape is right."""
+        count = sum(map(count_of, messages))
+        self._spread_count += count
+        check_count(self._spread_count)
+        self._take_room(JSON_MESSAGE_BYTES * count)
+        self._messages += messages
+
+    def look_at(self, rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> None:
+        """Add messages one by one, each taken apart to see what is wrong with it."""
+        for row in rows:
+            one = shape(len(self._messages), row)
+            if one.faults:
+                self._faulty.append(one)
+            self.add((one.message,))
+            if self.is_full:
+                return
+
+    def result(self) -> Sequence[Message] | Flawed:
+        return flawed(self._faulty, self._messages) if self._faulty else spread(self._messages)
 
 
 def flawed(shaped: Sequence[Shaped], messages: Sequence[Message]) -> Flawed:
