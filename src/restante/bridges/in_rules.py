@@ -15,7 +15,7 @@ Pick = Callable[["RawRecord"], str]
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 REASON_CHARACTERS_MAX = 500
 UNREADABLE: RecordHeaders = (("\udcff", None),)
-"""In place of the headers of a record, where the name of one is no UTF-8: the client library gives none of them then."""
+"""Headers of a record of which one has a name that is no UTF-8: the client library gives none of them then."""
 _FORMS = "key, header:NAME or json:PATH"
 
 

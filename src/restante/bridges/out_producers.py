@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.backplanes.kafka_library import kafka_client, kafka_library
+from restante.backplanes.kafka_library import kafka_library
 from restante.bridges.native_kafka import RECORD, native_library, native_producer, raise_code, require_none
 from restante.bridges.out_records import OutRecords, bytes_column
 from restante.model.columns.arrow import Column, nulls_of, offsets_of
@@ -68,7 +68,7 @@ class PlainProducer:
 
     def __init__(self, settings: Mapping[str, Any], group: OutGroup) -> None:
         self._library: Any = kafka_library()
-        self._producer = kafka_client(self._library.Producer, settings)
+        self._producer = self._library.Producer(dict(settings))
         self._group = group
         self._room = max(int(settings.get(_ROOM, _ROOM_DEFAULT)), _CHUNK_RECORDS)
         self._producer.init_transactions(_WAIT_SECONDS)

@@ -56,6 +56,23 @@ SourcePrefix = Annotated[
     ),
 ]
 
+RecordRecipient = Annotated[
+    str | None,
+    typer.Option(
+        "--recipient",
+        metavar="RULE",
+        help="Where a record names its recipient: key, header:NAME or json:PATH. Default: the recipient of a CloudEvent, else the key.",
+    ),
+]
+RecordOrigin = Annotated[
+    str | None,
+    typer.Option("--origin", help="The origin of its messages. Default: the source of a CloudEvent, else the topic."),
+]
+RecordKind = Annotated[
+    str | None,
+    typer.Option("--kind", help="The kind of its messages. Default: the type of a CloudEvent, else the topic."),
+]
+
 
 @app.callback()
 def bridge() -> None:
@@ -72,20 +89,9 @@ def bridge() -> None:
 def in_(
     *,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic.")] = None,
-    recipient: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE",
-            help="Where a record names its recipient: key, header:NAME or json:PATH. Default: the recipient of a CloudEvent, else the key.",
-        ),
-    ] = None,
-    origin: Annotated[
-        str | None,
-        typer.Option(help="The origin of its messages. Default: the source of a CloudEvent, else the topic."),
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="The kind of its messages. Default: the type of a CloudEvent, else the topic.")
-    ] = None,
+    recipient: RecordRecipient = None,
+    origin: RecordOrigin = None,
+    kind: RecordKind = None,
     values: Annotated[DataForm, typer.Option(help="The format of the values of records.")] = DataForm.JSON,
     tombstones: Annotated[
         Tombstones, typer.Option(help="What to do with records that have no value.")

@@ -1,4 +1,4 @@
-"""What may be reached without a token: only what listens where no other machine comes."""
+"""The rule for hubs that ask for no token: they are reached from this machine only, unless that is said otherwise."""
 
 from __future__ import annotations
 
