@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 import pyarrow as pa
 import pytest
 
-from restante.errors import InvalidMessage, InvalidRequest
+from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
 from restante.wire.incoming.incoming import decode_messages
 from restante.wire.incoming.shapes import sound
 from restante.wire.media import ARROW, CLOUDEVENT, CLOUDEVENTS_BATCH, JSON
@@ -133,6 +135,23 @@ def test_what_every_event_needs_is_named_when_it_is_missing(missing: str) -> Non
 )
 def test_a_wrong_attribute_is_named(name: str, value: object) -> None:
     assert faults_of(refused({**LEAST, name: value})) == [(1, name)]
+
+
+@pytest.mark.parametrize("name", ["id", "source", "type", "subject"])
+@pytest.mark.parametrize("text", ["a\0b", "\t", "a\nb", "\x7f", "a\x85"])
+def test_control_characters_are_refused_in_every_mode(name: str, text: str) -> None:
+    said: dict[str, object] = {**LEAST, name: text}
+    assert faults_of(refused(said)) == [(1, name)]
+    (alone,) = alone_faults(msgspec.json.encode(said), CLOUDEVENT, {})
+    headers = {f"ce-{attribute}": quote(str(value)) for attribute, value in said.items()}
+    (binary,) = alone_faults(b"", None, headers)
+    assert {(fault.index, fault.code, fault.field) for fault in (alone, binary)} == {(0, "invalid_message", name)}
+
+
+def alone_faults(body: bytes, content_type: str | None, headers: dict[str, str]) -> Sequence[Fault]:
+    taken = decode_messages(body, content_type=content_type, headers=headers)
+    assert isinstance(taken, Flawed)
+    return taken.faults
 
 
 def test_data_in_two_ways_is_refused() -> None:

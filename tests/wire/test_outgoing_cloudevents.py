@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.model.publishing.message import Message
+from restante.wire.cloudevents import has_no_controls
 from restante.wire.incoming.incoming import decode_messages
 from restante.wire.media import CLOUDEVENTS_BATCH
 from restante.wire.outgoing.outgoing import bundle_cloudevents
@@ -43,8 +46,8 @@ OTHER_DATA: list[dict[str, Any]] = [
 @st.composite
 def events(draw: st.DrawFn) -> dict[str, Any]:
     event: dict[str, Any] = draw(st.dictionaries(names, anything, max_size=3))
-    event |= {"specversion": "1.0", "source": draw(anything), "type": draw(anything), "recipient": draw(recipients)}
-    event["id"] = draw(anything | st.uuids().map(str))
+    event |= {"specversion": "1.0", "source": draw(recipients), "type": draw(recipients), "recipient": draw(recipients)}
+    event["id"] = draw(recipients | st.uuids().map(str))
     event |= {
         "documenttype": draw(anything),
         "weight": draw(st.integers(2, 2**31 - 1)),
@@ -68,7 +71,7 @@ def test_events_go_out_as_they_came_in(sent: list[dict[str, Any]]) -> None:
 
 
 @unhurried
-@given(st.lists(messages(), max_size=4))
+@given(st.lists(messages().filter(lambda sent: has_no_controls(sent.origin + sent.kind)), max_size=4))
 def test_any_message_is_an_event_that_may_be_sent_again(sent: list[Message]) -> None:
     table = table_of(*sent)
     shown = events_of(*sent)
@@ -79,6 +82,37 @@ def test_any_message_is_an_event_that_may_be_sent_again(sent: list[Message]) -> 
         assert getattr(columns, name).to_array().to_pylist() == table.column(name).to_pylist()
     assert columns.weight.tolist() == table.column("weight").to_pylist()
     assert columns.bundleable.tolist() == table.column("bundleable").to_pylist()
+
+
+def uuid_of(text: str) -> str:
+    return str(uuid5(NAMESPACE_URL, text))
+
+
+@pytest.mark.parametrize(
+    ("own", "source", "original"),
+    [
+        (ID, "post", "order-1"),
+        (uuid_of("order-1"), "post", "order-1"),
+        (uuid_of("other\norder-1"), "post", "order-1"),
+        (uuid_of("post\norder-1"), "post", "order-2"),
+        (uuid_of(f"post\n{ID}"), "post", ID),
+        (uuid_of("post\na\nb"), "post", "a\nb"),
+        ("order-1", "post", "order-2"),
+    ],
+)
+def test_a_property_gives_a_message_no_other_id(own: str, source: str, original: str) -> None:
+    sent = Message(recipient="a", id=own, origin=source, data=b"1", properties={"ceid": original})
+    assert [event["id"] for event in events_of(sent, sent)] == [own, own]
+
+
+def test_the_id_of_an_event_is_shown_however_its_message_is_sent() -> None:
+    own = uuid_of("post\norder-1")
+    sent = Message(recipient="a", id=own, origin="post", data=b"1", properties={"ceid": "order-1"})
+    assert [event["id"] for event in events_of(sent)] == ["order-1"]
+
+
+def test_a_subject_with_control_characters_is_left_out() -> None:
+    assert "subject" not in events_of(Message(recipient="a", data=b"1", properties={"subject": "a\nb"}))[0]
 
 
 def test_properties_that_cannot_be_attributes_are_left_out() -> None:

@@ -77,11 +77,18 @@ def text(characters_max: int, description: str, **more: object) -> dict[str, obj
     return {"type": "string", **bounds, "description": description, **more}
 
 
+_NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
+
+
+def plain_text(characters_max: int, description: str) -> dict[str, object]:
+    """A text without control characters that may not be blank."""
+    pattern = rf"^{_NO_CONTROLS}[^\s\x00-\x1f\x7f-\x9f]{_NO_CONTROLS}$"
+    return {**text(characters_max, description), "pattern": pattern}
+
+
 def url_text(characters_max: int, description: str) -> dict[str, object]:
     """A text that stands in URLs."""
-    plain = r"[^\x00-\x1f\x7f-\x9f]*"
-    pattern = rf"^{plain}[^\s\x00-\x1f\x7f-\x9f]{plain}$"
-    return {**text(characters_max, description), "pattern": pattern, "not": {"enum": [".", ".."]}}
+    return {**plain_text(characters_max, description), "not": {"enum": [".", ".."]}}
 
 
 def time(description: str) -> dict[str, object]:
@@ -257,10 +264,11 @@ EVENT: Schema = {
         "id": {
             "type": "string",
             "minLength": 1,
+            "pattern": f"^{_NO_CONTROLS}$",
             "description": "If it is no UUID, the hub makes one of source and id.",
         },
-        "source": text(limits.ORIGIN_CHARACTERS_MAX, "The `origin`."),
-        "type": text(limits.KIND_CHARACTERS_MAX, "The `kind`."),
+        "source": plain_text(limits.ORIGIN_CHARACTERS_MAX, "The `origin`."),
+        "type": plain_text(limits.KIND_CHARACTERS_MAX, "The `kind`."),
         "recipient": _FIELDS["recipient"],
         "documenttype": _unless_null(
             text(limits.DOCUMENT_TYPE_CHARACTERS_MAX, "The `document_type`; `type` if left out.")
@@ -271,6 +279,7 @@ EVENT: Schema = {
         "expirytime": _unless_null(time("The `expires_at`.")),
         "visibletime": _unless_null(time("The `visible_at`.")),
         "sourceposition": _unless_null(_SOURCE_POSITION),
+        "subject": {"type": ["string", "number", "boolean", "null"], "pattern": f"^{_NO_CONTROLS}$"},
         "time": _unless_null(time("When the event happened: a property.")),
         "data": _DATA,
         "data_base64": _unless_null(_DATA_BASE64),

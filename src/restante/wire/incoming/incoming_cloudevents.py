@@ -22,6 +22,7 @@ from restante.wire.cloudevents import (
     ORIGINAL_ID,
     REQUIRED,
     SPECVERSION,
+    has_no_controls,
     id_of_event,
     is_attribute_name,
     is_time,
@@ -32,17 +33,33 @@ from restante.wire.json_values import Body, compact, read_json, read_rows, utf8_
 
 _HEADER_PREFIX = "ce-"
 _MARKS = frozenset(_HEADER_PREFIX + name for name in REQUIRED)
-_TYPES: dict[str, tuple[Callable[[Raw], Any], str]] = {
-    "weight": (json_decoder(int).decode, "an integer"),
-    "bundleable": (json_decoder(bool).decode, "true or false"),
-    "expirytime": (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z"),
-    "visibletime": (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z"),
-    "sourceposition": (json_decoder(int).decode, "an integer"),
-}
-_TEXT: tuple[Callable[[Raw], Any], str] = (json_decoder(str).decode, "text")
 _raw_decoder = json_decoder(Raw)
 _text_decoder = json_decoder(str)
 _quoted_pair = re.compile(r"\\(.)")
+
+
+def _plain_text(value: Raw) -> str:
+    text = _text_decoder.decode(value)
+    if not has_no_controls(text):
+        raise ValueError("it has one")
+    return text
+
+
+_Expected = tuple[Callable[[Raw], Any], str]
+_TEXT: _Expected = (_text_decoder.decode, "text")
+_PLAIN_TEXT: _Expected = (_plain_text, "text without control characters")
+_INTEGER: _Expected = (json_decoder(int).decode, "an integer")
+_TIME: _Expected = (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z")
+_TYPES: dict[str, _Expected] = {
+    "id": _PLAIN_TEXT,
+    "source": _PLAIN_TEXT,
+    "type": _PLAIN_TEXT,
+    "weight": _INTEGER,
+    "bundleable": (json_decoder(bool).decode, "true or false"),
+    "expirytime": _TIME,
+    "visibletime": _TIME,
+    "sourceposition": _INTEGER,
+}
 
 
 def decode_event(body: Body, take_room: TakeRoom = no_bound) -> Sequence[Message] | Flawed:
@@ -198,6 +215,8 @@ def _take_property(shaped: Shaped, properties: dict[str, str], name: str, value:
         shaped.fault(name, f"{name} cannot be an attribute: names have lower-case letters a to z and digits")
     elif (text := _scalar_text(value)) is None:
         shaped.fault(name, f"{name} must be text, a number, true or false")
+    elif name == "subject" and not has_no_controls(text):
+        shaped.fault(name, f"{name} must be text without control characters: it has one")
     elif name == "time" and not is_time(text):
         shaped.fault(name, "time must be a time like 2030-01-31T12:00:00Z")
     else:

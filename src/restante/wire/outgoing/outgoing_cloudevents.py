@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from restante.model.columns.arrow import Column, string_array, strings_of, words_of
 from restante.model.columns.text_ids import shown_ids
-from restante.wire.cloudevents import ORIGINAL_ID, RESERVED, SPECVERSION, is_attribute_name, is_time
+from restante.wire.cloudevents import (
+    ORIGINAL_ID,
+    RESERVED,
+    SPECVERSION,
+    has_no_controls,
+    is_attribute_name,
+    is_original_id,
+    is_time,
+)
 from restante.wire.outgoing.json_columns import (
     FieldWriter,
     Text,
@@ -52,15 +60,19 @@ def _event_id_writer(table: pa.Table) -> FieldWriter:
     if not _has_properties(table):
         return id_writer(table)
     words, texts, maps = words_of(column(table, "id")), column(table, "text_id"), column(table, "properties")
+    sources = column(table, "origin")
 
     def write(rows: slice) -> Sequence[Text]:
         ids = strings_of(shown_ids(words[rows], texts[rows]))
-        given = [
-            dict(entries or ()).get(ORIGINAL_ID) or own for own, entries in zip(ids, _listed(maps[rows]), strict=True)
-        ]
+        given = map(_event_id, ids, sources[rows].to_pylist(), _listed(maps[rows]))
         return (string_array([f'"id":{msgspec.json.encode(text).decode()}' for text in given]),)
 
     return write
+
+
+def _event_id(own_id: str, source: str, properties: list[tuple[str, str]] | None) -> str:
+    original = dict(properties or ()).get(ORIGINAL_ID)
+    return own_id if original is None or not is_original_id(original, source, own_id) else original
 
 
 def _attributes_writer(table: pa.Table) -> FieldWriter:
@@ -86,6 +98,8 @@ def _is_legal(name: str, value: str) -> bool:
         return False
     if name == "time":
         return is_time(value)
+    if name == "subject" and not has_no_controls(value):
+        return False
     return bool(value) or name not in {"subject", "dataschema"}
 
 
