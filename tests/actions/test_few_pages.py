@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,17 +18,20 @@ from restante.calls.removal import Erase, SetAside, Withdraw
 from restante.errors import GenerationStale, PositionAhead
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.action_rows.recent_actions import RecentAction, RecentActions
+from restante.hub.groups.members import heartbeat
+from restante.model.access.access import EVERYTHING
 from restante.model.actions.wanted_action import WantedAction
-from restante.model.groups.group import Start
+from restante.model.groups.group import GROUPS_HOME, Start
 from restante.model.groups.group_answers import FewPage, NextAnswer, ReadAfter, Running
 from restante.model.mailboxes.answers import moment
 from restante.model.publishing.letters import letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.letter import Letter
+from restante.model.storage.partition import partition_of
 from restante.model.work.results import OutcomeState
 from restante.wire.outgoing.outgoing_groups import next_json
 from restante.work.action_pages import action_page, few_page
-from tests.actions.action_world import GROUP, ActionWorld, inside, outcome
+from tests.actions.action_world import GROUP, ActionWorld, SeveralActionWorld, inside, outcome
 from tests.groups.group_world import LEASE
 
 
@@ -212,6 +216,24 @@ def test_what_a_member_said_later_counts_whichever_arrives_first(world: ActionWo
     assert (world.look("killer").deaths, world.look("innocent").deaths) == (2, 1), (
         "what has no number counts as it comes"
     )
+
+
+def test_what_a_member_said_later_counts_though_its_shard_heard_only_what_was_said_before(tmp_path: Path) -> None:
+    """The home of groups answers a heartbeat that a slow shard does not hear of; an older question arrives there later."""
+    world = SeveralActionWorld(tmp_path)
+    names = [name for name in map(str, range(100)) if partition_of(name, 4) == 3][:2]
+    for name in names:
+        world.send(id=name, concerns=name)
+    (page,) = [page for page in few(world) if page.partition == 3]
+    killer, innocent = ((Running(partition=3, sequence_number=row.sequence_number),) for row in page.changes)
+    heartbeat(world.core_of(GROUPS_HOME), SendHeartbeat(GROUP, world.member_id, killer, 2), EVERYTHING)
+    world.advance(1)
+    after = (ReadAfter(partition=3, generation=page.generation, position=page.next),)
+    world.hub.call(question(world, after=after, running=innocent, revision=1))
+    world.advance(LEASE)
+    world.end()
+    assert [world.look(name).deaths for name in names] == [1, 0]
+    world.hub.close()
 
 
 def test_what_workers_died_of_is_not_presumed_of_a_member_that_names_it_first(world: ActionWorld) -> None:

@@ -177,7 +177,7 @@ def test_final_counts_are_sent_until_they_are_taken(shards: Shards, way: str) ->
     publish(shards, batch, FAR[0])
     shards.of(batch).call(SealBatch(batch))
     if way == "lost":
-        shards.lose = (ReportBatchParts,)
+        shards.lose = (ReportBatchParts, CloseBatchParts)
     else:
         shards.lose_answers = (ReportBatchParts,)
     collect(shards, FAR[0])
@@ -189,6 +189,28 @@ def test_final_counts_are_sent_until_they_are_taken(shards: Shards, way: str) ->
     assert state(shards, batch) is BatchState.COMPLETE
     settle(shards)
     assert not load_part_work(shards.stores[1], range(PARTITIONS)).reports
+    assert shards.hubs[0].core.memory(BatchMemory).completed == 1
+
+
+@pytest.mark.parametrize("lost", [(ReportBatchParts,), (ReportBatchParts, CloseBatchParts)], ids=["asks", "cannot"])
+def test_a_sealed_batch_that_is_not_complete_has_something_pending(shards: Shards, lost: tuple[type, ...]) -> None:
+    """Home asks for what shards have not reported, and what it cannot learn is pending."""
+    batch = opened(shards)
+    for name in (*FAR, *AWAY):
+        publish(shards, batch, name)
+    shards.of(batch).call(SealBatch(batch))
+    shards.lose = lost
+    for name in (*FAR, *AWAY):
+        collect(shards, name)
+    settle(shards)
+    status = shards.of(batch).call(ReadBatch(batch))
+    assert (status.pending > 0) is (status.state is BatchState.SEALED)
+    assert status.state is (BatchState.SEALED if CloseBatchParts in lost else BatchState.COMPLETE)
+    assert (status.items, status.pending + status.collected) == (4, 4)
+    shards.lose = ()
+    settle(shards)
+    status = shards.of(batch).call(ReadBatch(batch))
+    assert (status.items, status.pending, status.state) == (4, 0, BatchState.COMPLETE)
     assert shards.hubs[0].core.memory(BatchMemory).completed == 1
 
 

@@ -153,8 +153,10 @@ def test_an_action_that_ends_its_worker_at_once_becomes_poison(served: Served, w
         status = hub.outcome(killer.id)
         assert (status.state.value, status.problem and status.problem.code) == ("poisoned", "worker_died")
         workers.start()
-        assert hub.outcome(after.id, wait=20).state.value == "done"
-        found = [hub.outcome(each.id, wait=20) for each in beside]
+        wait_until(lambda: hub.outcome(after.id).is_final, "what follows poison is done")
+        assert hub.outcome(after.id).state.value == "done"
+        wait_until(lambda: all(hub.outcome(each.id).is_final for each in beside), "what ran beside it is done")
+        found = [hub.outcome(each.id) for each in beside]
         assert {each.state.value for each in found} == {"done"}, "what ran beside the cause is not poisoned with it"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -14,7 +15,7 @@ import numpy as np
 from restante import limits
 from restante.calls.batches import ListBatches, ListPendingItems, OpenBatch
 from restante.decoders import packed_decoder
-from restante.errors import BatchKeyUsed, BatchUnknown, InvalidRequest, OutcomeUnknown
+from restante.errors import BatchKeyUsed, BatchUnknown, InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batch_counts import (
     bell_hash,
@@ -31,7 +32,7 @@ from restante.hub.batches.batch_parts import have_closed
 from restante.hub.batches.hand_items import GROUPS_A_ROW, HandItems, groups_key, items_of, packed_group
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
-from restante.hub.batches.part_calls import closing, gathering
+from restante.hub.batches.part_calls import closing, gathering, learning_final
 from restante.hub.engine.core import Core, is_text, newest_first, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import run
@@ -70,6 +71,7 @@ from restante.model.batches.items import id_of_request
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.list_pages import page_size
+from restante.model.shards.batch_parts import with_unreported
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters
@@ -331,7 +333,14 @@ def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
     if row.counting is Counting.ESTIMATED and row.sealed_at and not row.completed_at:
         settle_estimated(core, batch_id)
         row, total = _snapshot(core, batch_id, caller)
-    return _status(core, batch_id, row, total)
+    found = _status(core, batch_id, row, total)
+    if core.shard is None or found.pending or found.state is not BatchState.SEALED:
+        return found
+    # Shards have not reported everything yet, so home asks. What cannot be learned now is pending.
+    with suppress(Unavailable):
+        run(core, learning_final(core, batch_id))
+    row, total = _snapshot(core, batch_id, caller)
+    return _status(core, batch_id, row, total if row.completed_at else with_unreported(total))
 
 
 def _snapshot(core: Core, batch_id: bytes, caller: Grant) -> tuple[BatchRow, Counts]:

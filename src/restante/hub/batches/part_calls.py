@@ -130,6 +130,17 @@ def gathering(core: Core, batch_id: bytes) -> Procedure[list[Counts]]:
     return gathered
 
 
+def learning_final(core: Core, batch_id: bytes) -> Procedure[None]:
+    """At home: ask for the final counts of a sealed batch that were not reported, after which it may become complete."""
+    assert core.shard is not None, "a hub that has all partitions asks nobody"
+    home = home_of(core, batch_id)
+    left = [partition for partition, part in stored_enlisted(core, home, batch_id).items() if part.final is None]
+    for partitions in by_shard(core.shard.carrier.ranges(), left):
+        final = yield Ask(partitions[0], CloseBatchParts(batch_id, partitions, deleted=False))
+        core.commit(partial(_plan_closed, core, batch_id, partitions, PartState.CLOSED, final))
+    core.commit(lambda draft: conclude(core, draft, batch_id))
+
+
 def closing(core: Core, batch_id: bytes) -> Procedure[None]:
     """At home, after a batch was sealed or deleted: close all its parts, after which it may become complete."""
     assert core.shard is not None, "a hub that has all partitions asks nobody"

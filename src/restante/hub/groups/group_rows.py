@@ -207,7 +207,7 @@ def _due(member: GroupMember | None, partition: int, generation: int, lost: Lost
     if heard is None:
         return DueMove(member, generation, lost.name)
     running = tuple(own.sequence_number for own in heard.running if own.partition == partition)
-    return DueMove(member, generation, lost.name, running, heard.at)
+    return DueMove(member, generation, lost.name, running, heard.at, heard.revision)
 
 
 def _set_due(core: Core, name: str, due: Mapping[int, DueMove]) -> None:

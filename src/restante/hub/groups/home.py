@@ -222,7 +222,7 @@ def _moves_due(core: Core, name: str) -> tuple[int, dict[int, PartitionMove]]:
 def _sent(partition: int, row: PositionRow, move: DueMove, now: float) -> PartitionMove:
     member_id, member = (NOBODY, "") if move.member is None else (move.member.member_id, move.member.name)
     ago = max(0.0, now - move.said_at)
-    return PartitionMove(partition, row.generation, member_id, member, move.lost, move.running, ago)
+    return PartitionMove(partition, row.generation, member_id, member, move.lost, move.running, ago, move.revision)
 
 
 def _plan_moved(core: Core, rows: Sequence[PlacedPosition], draft: RequestDraft) -> None:

@@ -30,12 +30,14 @@ class DueMove:
     running: tuple[int, ...] = ()
     """The last reported work of that member."""
     said_at: float = 0.0
+    revision: int = 0
+    """The number of that report."""
 
     def after(self, earlier: DueMove | None) -> DueMove:
         """This move as the successor of one that was not carried out, whose lost member must not be forgotten."""
         if earlier is None or self.lost or not earlier.lost:
             return self
-        return replace(self, lost=earlier.lost, running=earlier.running, said_at=earlier.said_at)
+        return replace(earlier, member=self.member, generation=self.generation)
 
     def is_done(self, row: PositionRow) -> bool:
         """Whether the shard with this position has carried out the move."""

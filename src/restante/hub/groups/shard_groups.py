@@ -24,7 +24,7 @@ from restante.hub.groups.group_starts import (
     last_version,
     leave_group,
 )
-from restante.hub.groups.memory import GroupMemory
+from restante.hub.groups.memory import GroupMemory, Heard
 from restante.model.access.access import Grant
 from restante.model.groups.group import GroupRow, group_key
 from restante.model.groups.group_answers import Running
@@ -132,10 +132,17 @@ def _tell_of_lost(core: Core, draft: RequestDraft, name: str, before: PositionRo
     if heard is not None:
         here = {own.sequence_number for own in heard.running if own.partition == move.partition}
         handed = {own.sequence_number for own in heard.presumed if own.partition == move.partition}
-        running = (here if memory.monotonic() - heard.at <= move.said_seconds_ago else running) | handed
+        running = (here if _said_later(memory, heard, move) else running) | handed
     doing = [Running(partition=move.partition, sequence_number=number) for number in sorted(running)]
     for hear in memory.lost:
         hear(draft, name, GroupMember(before.holder, move.lost, 0), doing)
+
+
+def _said_later(memory: GroupMemory, heard: Heard, move: PartitionMove) -> bool:
+    """Whether a member's statement here is later than the one at home: by their numbers, as the earlier may arrive last."""
+    if heard.revision and move.revision:
+        return heard.revision >= move.revision
+    return memory.monotonic() - heard.at <= move.said_seconds_ago
 
 
 def read_positions(core: Core, call: ReadPositions, _: Grant) -> tuple[PlacedPosition, ...]:

@@ -86,6 +86,16 @@ def total_at_home(by_hand: Counts, parts: Iterable[EnlistedPart]) -> Counts:
     return total
 
 
+def with_unreported(total: Counts) -> Counts:
+    """The counts of a sealed batch that is not complete: if all seems done, one outcome, not reported yet, is pending."""
+    if total.bound_pending > 0:
+        return total
+    for outcome in ("collected", "expired", "withdrawn"):
+        if left := getattr(total, outcome):
+            return msgspec.structs.replace(total, **{outcome: left - 1})
+    return plus(total, _UNKNOWN)
+
+
 def is_final(part: BatchPart, counts: Counts) -> bool:
     """Whether a part's counts stay what they are, and home is to hear of them."""
     return part.state is PartState.CLOSED and counts.bound_pending == 0

@@ -31,6 +31,8 @@ class PartitionMove(msgspec.Struct, frozen=True, array_like=True):
     running: tuple[int, ...] = ()
     """The actions that the member said last that it works on there, by numbers."""
     said_seconds_ago: float = 0.0
+    revision: int = 0
+    """The number of that statement; 0: the member does not number."""
 
 
 class PlacedPosition(msgspec.Struct, frozen=True, array_like=True):
