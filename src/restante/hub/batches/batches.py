@@ -336,7 +336,7 @@ def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
     found = _status(core, batch_id, row, total)
     if core.shard is None or found.pending or found.state is not BatchState.SEALED:
         return found
-    # Shards have not reported everything yet, so home asks. What cannot be learned now is pending.
+    # Shards have not reported everything yet, so home asks. Counts that it cannot learn now are pending.
     with suppress(Unavailable):
         run(core, learning_final(core, batch_id))
     row, total = _snapshot(core, batch_id, caller)
