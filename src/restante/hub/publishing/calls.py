@@ -23,7 +23,7 @@ from restante.hub.publishing.publish_request import PlainPublish, PublishRequest
 from restante.hub.publishing.refuse import in_conflict
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.hub.publishing.sourced import sourced_publish
-from restante.model.access.access import Grant
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
@@ -161,7 +161,7 @@ def judge_messages(core: Core, call: JudgeMessages, caller: Grant) -> tuple[Faul
     """The conflicts of messages with those stored in this shard, and among themselves."""
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
-    found = in_conflict(core, sent_columns(core, call.sent, caller))
+    found = in_conflict(core, sent_columns(core, call.sent, EVERYTHING), caller=caller)
     core.store.require_owned()
     return tuple(found)
 

@@ -199,7 +199,7 @@ def _digests(core: Core, request: PublishRequest) -> Digests:
         request.messages, claim_check_origins=claim_check_origins(core), data_bytes_max=core.settings.data_bytes_max
     )
     if faults:
-        raise whole_refusal(core, columns, faults, request.partition)
+        raise whole_refusal(core, columns, faults, request.partition, request.caller)
     return of_batch(digests_of_columns(columns, core.deed.key), request.batch)
 
 

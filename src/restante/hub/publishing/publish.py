@@ -244,7 +244,8 @@ def _small_unit(core: Core, small: list[PublishRequest]) -> Unit:
         if request.error is not None:
             continue
         if index in found or _misplaced(request, arrivals.partition[rows]):
-            request.error = whole_refusal(core, columns.take(rows), found.get(index, ()), request.partition)
+            own = found.get(index, ())
+            request.error = whole_refusal(core, columns.take(rows), own, request.partition, request.caller)
         elif request.numbers is not None:
             request.digests = of_batch(digests_of_columns(columns.take(rows), core.deed.key), request.batch)
     fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)

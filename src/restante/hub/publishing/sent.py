@@ -27,7 +27,7 @@ def sent_columns(core: Core, sent: Few | Many, caller: Grant, partition: int | N
     """
     columns, faults = _taken(core, sent.messages if isinstance(sent, Few) else sent.content)
     if faults:
-        raise whole_refusal(core, columns, faults, partition)
+        raise whole_refusal(core, columns, faults, partition, caller)
     check_origins(caller, columns.origin)
     return columns
 

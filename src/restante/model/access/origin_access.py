@@ -5,6 +5,9 @@ Only origins that the message rules have passed are looked at. Before that, a co
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from restante.errors import Forbidden
 from restante.limits import ORIGIN_CHARACTERS_MAX
 from restante.model.access.access import Grant
@@ -20,6 +23,15 @@ def check_origins(caller: Grant, origins: Texts) -> None:
     for origin in strings_of(origins.values):
         if origin not in allowed:
             raise foreign(caller, origin)
+
+
+def foreign_rows(caller: Grant, origins: Texts) -> NDArray[np.bool_]:
+    """The rows with an origin that is not the caller's to publish for."""
+    allowed = caller.publishable()
+    if allowed is None:
+        return np.zeros(len(origins), np.bool_)
+    found = np.array([origin not in allowed for origin in strings_of(origins.values)], np.bool_)
+    return found[origins.codes]
 
 
 def foreign(caller: Grant, origin: str) -> Forbidden:

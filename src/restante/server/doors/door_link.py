@@ -173,7 +173,7 @@ async def _cut(link: DoorLink, function: Callable[P, T], *args: P.args, **kwargs
         return await link.thread(function, *args, **kwargs)
     except FlawedSend as flawed:
         parts = await link.thread(link.cut.judged_parts, flawed)
-        raise await whole_refusal(link.lines, flawed, parts) from None
+        raise await whole_refusal(link.lines, flawed, parts, link.caller) from None
 
 
 async def _read_backplane(link: DoorLink, call: ReadBackplane) -> BackplaneStatus:

@@ -12,6 +12,7 @@ from restante.calls.publishing import Publish
 from restante.calls.shards import JudgeMessages
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import Fault, FaultyMessages
+from restante.model.access.access import Grant
 from restante.model.publishing.delay import are_delayed, refuse_combined, size_faults
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
@@ -54,9 +55,11 @@ def check_together(call: Publish, columns: MessageColumns, now: int) -> None:
         raise FlawedSend(columns, faults)
 
 
-async def whole_refusal(lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart]) -> FaultyMessages:
+async def whole_refusal(
+    lines: ShardLines, flawed: FlawedSend, parts: Sequence[JudgedPart], caller: Grant
+) -> FaultyMessages:
     """The refusal with all faults of a send. The conflicts in a shard that does not answer are left out."""
-    asked = [lines.call(part.shard, part.call) for part in parts]
+    asked = [lines.call(part.shard, part.call, caller) for part in parts]
     found = list(flawed.faults)
     for part, outcome in zip(parts, await asyncio.gather(*asked, return_exceptions=True), strict=True):
         if not isinstance(outcome, BaseException):
