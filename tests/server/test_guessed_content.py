@@ -73,7 +73,8 @@ def framed(url: str, secret: str, data: int) -> Problem:
 def staged(wire: Wire, data: int) -> Problem:
     consignment = wire("POST", "/v1/consignments", {"key": "night"}).json()["id"]
     path = f"/v1/consignments/{consignment}/parcels?writer=w&attempt=0&parcel=0"
-    return wire("POST", path, guessed(data)).problem
+    problem: Problem = wire("POST", path, guessed(data)).problem
+    return problem
 
 
 PARCELS = f"/v1/partitions/{partition_of('ada', 16)}/parcels"

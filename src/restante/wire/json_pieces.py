@@ -95,16 +95,18 @@ def _commas(
         block = np.frombuffer(content, np.uint8, min(JSON_PIECE_BYTES, len(content) - start), start)
         quotes = block == _QUOTE
         escaped = _drop_escaped(block, quotes, pending=escaped)
-        inside = np.bitwise_xor.accumulate(quotes) ^ in_text
-        in_text = bool(inside[-1])
         folded = block | _LOWER
-        commas = block == _COMMA
-        places = np.flatnonzero((commas | (folded == _OPEN) | (folded == _CLOSE)) & ~inside)
+        places = np.flatnonzero((block == _COMMA) | (folded == _OPEN) | (folded == _CLOSE) | quotes)
+        if not len(places):
+            continue
         found = folded[places]
-        depths = np.cumsum((found == _OPEN).astype(np.int32) - (found == _CLOSE), dtype=np.int32) + deep
-        if len(depths):
-            deep = int(depths[-1])
-        are_commas = commas[places]
+        inside = np.bitwise_xor.accumulate(quotes[places]) ^ in_text
+        in_text = bool(inside[-1])
+        steps = (found == _OPEN).view(np.int8) - (found == _CLOSE).view(np.int8)
+        steps[inside] = 0
+        depths = np.cumsum(steps, dtype=np.int32) + deep
+        deep = int(depths[-1])
+        are_commas = (found == _COMMA | _LOWER) & ~inside
         depths, places = depths[are_commas], places[are_commas]
         yield start, depths, places[depths == depth]
 
