@@ -7,16 +7,13 @@ a sweeper examines all connections once a second.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import httptools
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked_transport import Corked
 from restante.server.connections.exchange import ClientGone
@@ -28,12 +25,12 @@ from restante.server.connections.short_way import (
     PlainHead,
     ShortAnswer,
     ShortWays,
+    announces_body,
+    refusal,
 )
 from restante.server.connections.whole_body import StraightReceiver, WholeBody
 from restante.server.health.metrics import Metrics
 from restante.settings import ServerSettings
-from restante.wire import media
-from restante.wire.problems import problem_of
 
 SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
@@ -105,7 +102,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         if self._known_heads.any and not self._within and self._goes_as_before(data):
             return
-        fresh, self._begun, body_bytes, self._latest_head = not self._within, 0, self._body_bytes, None
+        fresh, self._begun, body_bytes = not self._within, 0, self._body_bytes
         self._unset_keepalive_if_required()
         self._parse(data)
         if self._within and not self._refused:
@@ -113,8 +110,8 @@ class HttpConnection(HttpToolsProtocol):
                 self._count_unfinished(len(data), fresh=fresh)
             else:
                 self._count_beside(len(data), went_on=self._begun > 0 or self._body_bytes > body_bytes)
-        elif fresh and self._begun == 1:
-            self._remember_head(data)
+        elif fresh and self._begun == 1 and self._latest_head is not None:
+            self._known_heads.remember(data, self._latest_head)  # These bytes were exactly one request.
 
     def _parse(self, data: bytes) -> None:
         """Parse received bytes. Those after the head of an upgrade belong to the web socket, or to the next request.
@@ -122,6 +119,7 @@ class HttpConnection(HttpToolsProtocol):
         The parser stops after a head that asks for an upgrade, of whatever kind. Such a request has no body: see
         `on_headers_complete`.
         """
+        self._latest_head = None
         while data:
             try:
                 self.parser.feed_data(data)
@@ -131,7 +129,7 @@ class HttpConnection(HttpToolsProtocol):
                     self._leave_to_web_socket(data)
                     return
             except httptools.HttpParserError:
-                self.send_400_response("The request is no valid HTTP.")
+                self._refuse(400, "invalid_request", "The request is no valid HTTP.")
                 return
             else:
                 return
@@ -144,11 +142,6 @@ class HttpConnection(HttpToolsProtocol):
         heir = self._bare.get_protocol()
         if early and heir is not self and isinstance(heir, asyncio.Protocol) and not self.transport.is_closing():
             heir.data_received(early)
-
-    def _remember_head(self, data: bytes) -> None:
-        """Remember the head of the received data, which was exactly one request."""
-        if self._latest_head is not None:
-            self._known_heads.remember(data, self._latest_head)
 
     def _goes_as_before(self, data: bytes) -> bool:
         """Take a whole request whose head is known. Returns False, with nothing done, if it must be parsed."""
@@ -468,9 +461,6 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(408, "invalid_request", "The request did not come in time.")
         self.transport.abort()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "invalid_request", msg)
-
     def _refuse(self, status: int, code: str, detail: str) -> None:
         """Answer without the application, and close when the client has closed, or soon. Further data is thrown away.
 
@@ -479,14 +469,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused:
             return
         self._refused = True
-        made = secrets.token_hex(8)
-        problem = problem_of(InvalidRequest(detail), correlation_id=made) | {"status": status, "code": code}
-        body = msgspec.json.encode(problem)
-        head = (
-            f"HTTP/1.1 {status} Refused\r\ncontent-type: {media.PROBLEM}\r\ncontent-length: {len(body)}\r\n"
-            f"restante-correlation-id: {made}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
-        )
-        self._short_answers.append(ShortAnswer(self, head.encode() + body))
+        self._short_answers.append(ShortAnswer(self, refusal(status, code, detail)))
         self.answer_in_turn()
 
     def _stays(self) -> bool:
@@ -507,14 +490,6 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.write_eof()
             self._lingers = self.loop.time() + _LINGER_SECONDS
-
-
-def announces_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the headers of a request say that a body follows."""
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 \t") != b"")
-        for name, value in headers
-    )
 
 
 def _parser(connection: HttpConnection) -> httptools.HttpRequestParser:

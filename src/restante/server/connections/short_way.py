@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from restante.errors import InvalidRequest
 from restante.model.access.access import Grant
+from restante.wire import media
+from restante.wire.problems import problem_of
 
 HeaderList = Sequence[tuple[bytes, bytes]]
+
+
+def announces_body(headers: HeaderList) -> bool:
+    """Whether the headers of a request say that a body follows."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 \t") != b"")
+        for name, value in headers
+    )
 
 
 class PlainHead(NamedTuple):
@@ -177,6 +190,18 @@ class ShortAnswer:
         if not status:
             return body
         return b"%b%b%bcontent-length: %d\r\n\r\n%b" % (STATUS_LINE[status], defaults, self.head, len(body), body)
+
+
+def refusal(status: int, code: str, detail: str) -> bytes:
+    """The whole answer to a request that does not reach the application. The connection ends after it."""
+    made = secrets.token_hex(8)
+    problem = problem_of(InvalidRequest(detail), correlation_id=made) | {"status": status, "code": code}
+    body = msgspec.json.encode(problem)
+    head = (
+        f"HTTP/1.1 {status} Refused\r\ncontent-type: {media.PROBLEM}\r\ncontent-length: {len(body)}\r\n"
+        f"restante-correlation-id: {made}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 class AnswerDefaults:

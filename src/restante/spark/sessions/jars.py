@@ -16,7 +16,7 @@ from hashlib import sha256
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import urlopen
+from urllib.request import build_opener
 
 import pyspark
 
@@ -108,7 +108,7 @@ def _fetched(jar: Jar, folder: Path, deadline: float) -> bytes:
 def _read(url: str, deadline: float) -> bytes:
     """All bytes of a file. Proxies and certificates are those of the environment, as everywhere in Python."""
     content = bytearray()
-    with urlopen(url, timeout=JAR_STALL_SECONDS_MAX) as response:
+    with build_opener().open(url, timeout=JAR_STALL_SECONDS_MAX) as response:
         for chunk in iter(partial(response.read1, MIB), b""):
             content += chunk
             if len(content) > JAR_BYTES_MAX:
