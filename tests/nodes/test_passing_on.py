@@ -209,13 +209,16 @@ LARGE = {
 }
 
 
+@pytest.mark.parametrize("query", [b"", b"?ticket=x", b"?%74icket=x"])
 @pytest.mark.parametrize("what", LARGE)
-def test_a_stranger_is_refused_before_the_body_is_read(closed: tuple[list[ThreadedNode], str], what: str) -> None:
+def test_a_stranger_is_refused_before_the_body_is_read(
+    closed: tuple[list[ThreadedNode], str], what: str, query: bytes
+) -> None:
     (node, _), _ = closed
     for number in range(16):
-        head = LARGE[what] % number + b" HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        head = LARGE[what] % number + query + b" HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         answer = rest(opened(node, head + b"content-length: %d\r\n\r\n{" % SEND_BYTES_MAX))
-        assert answer.startswith(b"HTTP/1.1 401"), answer
+        assert answer.startswith(b"HTTP/1.1 400" if query else b"HTTP/1.1 401"), answer
     assert node.node.desk.room.publish_bytes == 0
 
 
@@ -297,3 +300,26 @@ def test_a_web_socket_whose_shard_does_not_answer_is_refused(
     monkeypatch.setattr("restante.server.doors.tunnel.SHARD_PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr("restante.server.doors.tunnel._FarEnd.data_received", lambda *_: None)
     assert _refusal(nodes[0], "r1") == 503
+
+
+def test_a_client_that_reads_nothing_is_cut_off_when_its_shard_has_closed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("unread")
+    server = msgspec.structs.replace(SETTINGS.server, answer_idle_seconds=1, header_seconds=1)
+    address = founded(schema_address(folder))
+    node = ThreadedNode(address, "a", folder / "a", msgspec.structs.replace(SETTINGS, server=server))
+    try:
+        upgrade = (
+            b"GET /v1/recipients/r1/live HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        )
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            connection.connect(Wire(node.url).address)
+            connection.sendall(upgrade + KEY + b"\r\n")
+            wait_until(lambda: bool(_tunnels(node)), "the node takes the web socket")
+            wire = Wire(node.url)
+            while _tunnels(node):
+                wire.publish({"recipient": "r1", "text": "x" * 200_000})
+    finally:
+        node.stop()

@@ -252,22 +252,34 @@ def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_a_body_becomes_counts_among_the_bytes_of_publishes(tmp_path: Path, packed: bool) -> None:
+def test_what_a_body_becomes_takes_room(tmp_path: Path, packed: bool) -> None:
     with serving(tmp_path / "data", publish_bytes_in_flight_max=64 * 2**20) as running:
-        size = 50 * 2**20
-        head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n"
-        first = opened(running, head.encode())
-        wait_until(lambda: running.desk.room.publish_bytes == size, "the first publish has its room")
         body = b"[" + b'{"recipient":"ada","data":1},' * 40_000 + b'{"recipient":"ada","data":1}]'
         headers = {"content-type": "application/json"} | ({"content-encoding": "gzip"} if packed else {})
-        wire = Wire(running.url)
-        refused = wire("POST", "/v1/messages", gzip.compress(body) if packed else body, headers=headers)
-        assert (refused.status, refused.problem["code"]) == (429, "overloaded")
-        assert running.desk.room.publish_bytes == size
-        first.close()
-        wait_until(lambda: running.desk.room.publish_bytes == 0, "the first publish has given its room back")
-        assert wire("POST", "/v1/messages", body, headers={"content-type": "application/json"}).status == 201
-        assert running.desk.room.publish_bytes == 0
+        sent, wire, room = gzip.compress(body) if packed else body, Wire(running.url), running.desk.room
+        with room.publish() as first:
+            first.make(60 * 2**20)
+            refused = wire("POST", "/v1/messages", sent, headers=headers)
+            assert (refused.status, refused.problem["code"]) == (429, "overloaded")
+            assert wire.publish({"recipient": "ada", "data": 1}).status == 201
+        assert wire("POST", "/v1/messages", sent, headers=headers).status == 201
+        assert (room.publish_bytes, room.made_bytes) == (0, 0)
+
+
+def test_what_a_large_send_becomes_keeps_nobody_else_from_publishing(running: ServedHub) -> None:
+    room = running.desk.room
+    bound = running.desk.settings.server.publish_bytes_in_flight_max
+    with room.publish() as large, room.publish() as small, room.publish() as other:
+        large.grow(10_000)
+        large.make(2 * bound)
+        small.grow(1_000)
+        small.make(1_000)
+        with pytest.raises(Overloaded):
+            other.make(bound)
+    with room.publish() as first, room.publish() as second:
+        first.grow(1_000)
+        second.make(2 * bound)  # Beside a small body a large send fits, if it is the only one.
+    assert (room.publishes, room.publish_bytes, room.made_bytes) == (0, 0, 0)
 
 
 def test_a_thread_that_goes_on_with_a_request_that_has_ended_takes_no_room(running: ServedHub) -> None:

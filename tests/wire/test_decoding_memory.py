@@ -13,6 +13,7 @@ from restante.model.publishing.refusals import Flawed
 from restante.wire.compression import compress, decompress
 from restante.wire.frames import decode_frame
 from restante.wire.incoming.incoming import Sent, decode_messages
+from restante.wire.live import LiveSend, decode_client_frame
 from restante.wire.media import ARROW, CLOUDEVENT, CLOUDEVENTS_BATCH, JSON
 from tests.wire.test_incoming_arrow import letters, stream
 
@@ -103,6 +104,34 @@ def test_messages_take_room_before_the_next_piece_is_decoded() -> None:
             headers={},
             take_room=room_of(10 * MIB),
         )
+
+
+NAMED = b'{"data":1,"recipients":[' + b'"ab",' * 900_000
+BROADCASTS = {
+    "right": NAMED + b'"z"]}',
+    "with a name that is none": NAMED + b"1]}",
+    "with another field that is wrong": NAMED + b'"z"],"wieght":1}',
+    "in a list": b"[" + NAMED + b'"z"]}]',
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_recipients_take_room_before_they_are_decoded(name: str) -> None:
+    def decode() -> object:
+        return decode_messages(BROADCASTS[name], content_type=JSON, headers={}, take_room=room_of(100 * MIB))
+
+    outcome, peak = measured(decode)
+    assert isinstance(outcome, Overloaded)
+    assert peak <= 3 * len(NAMED) + 10 * MIB
+
+
+@pytest.mark.parametrize("name", ["right", "with a name that is none", "with another field that is wrong"])
+def test_a_live_send_decodes_no_more_recipients_than_it_may_have(name: str) -> None:
+    frame = decode_client_frame(f'{{"type":"send","request":1,"message":{BROADCASTS[name].decode()}}}')
+    assert isinstance(frame, LiveSend)
+    outcome, peak = measured(frame.decoded)
+    assert isinstance(outcome, InvalidRequest)
+    assert peak <= 3 * len(NAMED) + 10 * MIB
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])

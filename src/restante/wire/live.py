@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from restante.decoders import json_decoder
 from restante.errors import InvalidRequest
+from restante.limits import JSON_MESSAGE_BYTES
 from restante.model.columns import media_types
 from restante.model.publishing.message import Message, State, text_of
 from restante.wire.incoming.incoming_json import messages_of_json
@@ -187,10 +188,13 @@ class LiveSend(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid
     message: Raw
 
     def decoded(self) -> Message:
-        messages = sound(messages_of_json(Raw(b"[%b]" % bytes(self.message))))
-        if len(messages) != 1:
-            raise InvalidRequest("a live connection sends to one recipient at a time: use recipient, not recipients")
-        return messages[0]
+        (message,) = sound(messages_of_json(Raw(b"[%b]" % bytes(self.message)), _room_for_one))
+        return message
+
+
+def _room_for_one(size: int) -> None:
+    if size > JSON_MESSAGE_BYTES:
+        raise InvalidRequest("a live connection sends to one recipient at a time: use recipient, not recipients")
 
 
 class Collect(msgspec.Struct, frozen=True, tag_field="type", tag="collected", forbid_unknown_fields=True):

@@ -104,7 +104,7 @@ async def read_json(
         count = await desk.link.thread(count_parts, body, bounds.depth)
         if count > bounds.most:
             raise InvalidRequest(f"The body has more than {bounds.most:,} values: send them in several requests.")
-        parcel.grow(JSON_PART_BYTES * count)
+        parcel.make(JSON_PART_BYTES * count)
     return body
 
 

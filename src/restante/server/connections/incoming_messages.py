@@ -49,9 +49,9 @@ async def incoming(desk: Desk, exchange: Exchange) -> AsyncIterator[Few | Many]:
         content_type = exchange.header(b"content-type")
         headers = exchange.headers() if exchange.header(b"ce-specversion") is not None else {}
         if not headers and not is_for_the_loop(len(body)) and media.body_type(content_type) == media.ARROW:
-            yield Many(UndecodedBody(body, partial(decode_arrow, body, parcel.grow)))
+            yield Many(UndecodedBody(body, partial(decode_arrow, body, parcel.make)))
             return
-        yield await read_apart(desk, len(body), _decoded, body, content_type, headers, parcel.grow)
+        yield await read_apart(desk, len(body), _decoded, body, content_type, headers, parcel.make)
 
 
 def _decoded(body: Buffer, content_type: str | None, headers: Mapping[str, str], take_room: TakeRoom) -> Few | Many:

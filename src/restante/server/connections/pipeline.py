@@ -179,7 +179,7 @@ class _Pipeline:
                 frame = await read_apart(self._desk, len(data), decode_frame, data)
                 number = frame.header.number
                 label = label_of(frame.header)
-                sent = few_or_many(await read_apart(self._desk, len(data), frame.messages, own.grow))
+                sent = few_or_many(await read_apart(self._desk, len(data), frame.messages, own.make))
                 if self._held.lost.done():
                     self._held.check()
             except RestanteError as error:

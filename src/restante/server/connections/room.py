@@ -13,6 +13,8 @@ from restante.errors import Overloaded
 from restante.settings import ServerSettings
 
 RETRY_AFTER_SECONDS = 1
+_SMALL_BYTES = 1024 * 1024
+"""A publish that needs no more memory than this to be decoded is never refused for that of others."""
 
 
 class Wait(Enum):
@@ -32,6 +34,8 @@ class Room:
         self._settings = settings
         self.publishes = 0
         self.publish_bytes = 0
+        self.made_bytes = 0
+        """The memory of what was decoded of publishes under way, beside their bytes."""
         self._bytes = Lock()
         """Held while bytes are counted."""
         self.reads = 0
@@ -94,6 +98,16 @@ class Room:
                 own.add(count)
             self.publish_bytes += count
 
+    def make(self, count: int, own: PublishRoom) -> None:
+        """Take room for memory that decoding needs. One large send never keeps others from being received, nor small ones from anything."""
+        bound = self._settings.publish_bytes_in_flight_max
+        with self._bytes:
+            others = self.made_bytes - own.made
+            if own.made + count > _SMALL_BYTES and others and self.made_bytes + count > bound:
+                raise self._overloaded(f"what is being published takes {self.made_bytes} bytes of {bound} in memory")
+            own.make_more(count)
+            self.made_bytes += count
+
     def give(self, count: int) -> None:
         with self._bytes:
             self.publish_bytes -= count
@@ -103,6 +117,7 @@ class Room:
         with self._bytes:
             own.ended = True
             self.publish_bytes -= own.bytes
+            self.made_bytes -= own.made
         self.publishes -= 1
 
     def _overloaded(self, why: str) -> Overloaded:
@@ -115,12 +130,14 @@ class Room:
 class PublishRoom:
     """The room that one publish takes."""
 
-    __slots__ = ("_room", "bytes", "ended")
+    __slots__ = ("_room", "bytes", "ended", "made")
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self.ended = False
         self.bytes = 0
+        self.made = 0
+        """The memory of what was decoded of it."""
 
     def __enter__(self) -> Self:
         self._room.publishes += 1
@@ -139,9 +156,21 @@ class PublishRoom:
         """Take room for so many more bytes. Threads that decode a body may call this, one at a time."""
         self._room.take(count, self)
 
+    def make(self, count: int) -> None:
+        """Take room for memory that decoding needs. Threads may call this, too."""
+        self._room.make(count, self)
+
+    def make_more(self, count: int) -> None:
+        """Note memory that `Room.make` counts."""
+        self._require_begun()
+        self.made += count
+
     def add(self, count: int) -> None:
         """Note bytes that `Room.take` counts."""
+        self._require_begun()
+        self.bytes += count
+
+    def _require_begun(self) -> None:
         if self.ended:
             # A thread goes on with a request that was given up: nobody would give back its room.
             raise Overloaded("The request has ended.", retry_after=RETRY_AFTER_SECONDS)
-        self.bytes += count

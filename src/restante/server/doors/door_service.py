@@ -61,8 +61,8 @@ class DoorConnection(HttpConnection):
         self.connections.discard(self)
         request = b"\r\n".join([*lines, b"", b""])
         own_id, connections = exchange.correlation_id, self.server_state.connections
-        patience = self.settings.header_seconds
-        self.transport.set_protocol(Tunnel(upstream, self.transport, request, own_id, connections, patience))
+        tunnel = Tunnel(upstream, self.transport, request, own_id, connections, self.settings)
+        self.transport.set_protocol(tunnel)
 
 
 class DoorService(HttpServer):

@@ -11,6 +11,7 @@ from restante.limits import SHARD_PATIENCE_SECONDS
 from restante.server.connections.corked_transport import bare
 from restante.server.connections.exchange import HUB_ENDS, socket_denial
 from restante.server.doors.upstream import Upstream
+from restante.settings import ServerSettings
 
 
 class _FarEnd(asyncio.Protocol):
@@ -55,7 +56,7 @@ class Tunnel(asyncio.Protocol):
         request: bytes,
         correlation_id: str,
         connections: set[Any],
-        patience_seconds: float,
+        settings: ServerSettings,
     ) -> None:
         self.transport = bare(transport)
         self.transport.pause_reading()
@@ -63,10 +64,13 @@ class Tunnel(asyncio.Protocol):
         self._correlation_id = correlation_id
         self._far: _FarEnd | None = None
         self._request = request
+        self._settings = settings
+        self._stands_since: float | None = None
+        """When the client was first seen not to take what is there for it."""
         self._answered = False
         """Whether the shard has said anything."""
         connections.add(self)
-        self._gives_up_at = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS + patience_seconds
+        self._gives_up_at = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS + settings.header_seconds
         self._opening = asyncio.ensure_future(self._open(upstream))
 
     async def _open(self, upstream: Upstream) -> None:
@@ -105,8 +109,16 @@ class Tunnel(asyncio.Protocol):
         self.transport.write(data)
 
     def sweep(self, now: float) -> None:
-        """Give up a shard that does not answer the handshake. Afterwards, the shard looks after the web socket."""
-        if not self._answered and now > self._gives_up_at:
+        """Give up a shard that does not answer the handshake, and a client that does not take the last bytes.
+
+        In between, the shard looks after the web socket; but that it has given up is not seen while the client is waited for.
+        """
+        if self.transport.is_closing():
+            self._stands_since = self._stands_since or now
+        if self._stands_since is not None:
+            if now - self._stands_since > self._settings.answer_idle_seconds:
+                self.transport.abort()
+        elif not self._answered and now > self._gives_up_at:
             self._refuse(Unavailable("The shard of this mailbox did not answer in time. Connect again in a moment."))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
@@ -115,10 +127,12 @@ class Tunnel(asyncio.Protocol):
             self._far.transport.abort()
 
     def pause_writing(self) -> None:
+        self._stands_since = asyncio.get_running_loop().time()
         if self._far is not None and self._far.transport is not None:
             self.pause(self._far.transport)
 
     def resume_writing(self) -> None:
+        self._stands_since = None
         if self._far is not None and self._far.transport is not None:
             self.resume(self._far.transport)
 

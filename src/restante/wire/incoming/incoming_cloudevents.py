@@ -27,7 +27,7 @@ from restante.wire.cloudevents import (
     is_attribute_name,
     is_time,
 )
-from restante.wire.incoming.shapes import GatheredMessages, Shaped
+from restante.wire.incoming.shapes import GatheredMessages, Reserve, Shaped
 from restante.wire.json_pieces import TakeRoom, no_bound, pieces, read_members
 from restante.wire.json_values import Body, compact, read_json, read_rows, utf8_body
 
@@ -46,14 +46,10 @@ def _plain_text(value: Raw) -> str:
 
 
 _Expected = tuple[Callable[[Raw], Any], str]
-_TEXT: _Expected = (_text_decoder.decode, "text")
-_PLAIN_TEXT: _Expected = (_plain_text, "text without control characters")
+_TEXT: _Expected = (_plain_text, "text without control characters")
 _INTEGER: _Expected = (json_decoder(int).decode, "an integer")
 _TIME: _Expected = (json_decoder(datetime).decode, "a time like 2030-01-31T12:00:00Z")
 _TYPES: dict[str, _Expected] = {
-    "id": _PLAIN_TEXT,
-    "source": _PLAIN_TEXT,
-    "type": _PLAIN_TEXT,
     "weight": _INTEGER,
     "bundleable": (json_decoder(bool).decode, "true or false"),
     "expirytime": _TIME,
@@ -98,7 +94,7 @@ def decode_binary(body: Body, *, content_type: str | None, headers: Mapping[str,
     if content_type is not None or len(body):
         shaped.data(_binary_data(bytes(body), content_type), default_media_type=None)
     gathering = GatheredMessages(no_bound)
-    gathering.look_at([Raw()], lambda _index, _row: shaped)
+    gathering.look_at([Raw()], lambda _index, _row, _reserve: shaped)
     return gathering.result()
 
 
@@ -131,9 +127,9 @@ def _is_scalar(text: str) -> bool:
     return text in {"true", "false"} or re.fullmatch(r"-?(0|[1-9][0-9]{0,30})", text) is not None
 
 
-def shape_event(index: int, row: Raw) -> Shaped:
+def shape_event(index: int, row: Raw, reserve: Reserve = no_bound) -> Shaped:
     """One event in JSON, taken apart."""
-    shaped = Shaped(index)
+    shaped = Shaped(index, reserve)
     try:
         attributes = read_members(bytes(row))
     except msgspec.ValidationError:
@@ -215,7 +211,7 @@ def _take_property(shaped: Shaped, properties: dict[str, str], name: str, value:
         shaped.fault(name, f"{name} cannot be an attribute: names have lower-case letters a to z and digits")
     elif (text := _scalar_text(value)) is None:
         shaped.fault(name, f"{name} must be text, a number, true or false")
-    elif name == "subject" and not has_no_controls(text):
+    elif not has_no_controls(text):
         shaped.fault(name, f"{name} must be text without control characters: it has one")
     elif name == "time" and not is_time(text):
         shaped.fault(name, "time must be a time like 2030-01-31T12:00:00Z")

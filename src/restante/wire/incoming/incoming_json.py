@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,14 @@ from restante.model.publishing.broadcast import Broadcast
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.model.publishing.validation import FIELDS, READ_ONLY
-from restante.wire.incoming.shapes import GatheredMessages, Shaped, check_recipients, properties_of, recipients_of
+from restante.wire.incoming.shapes import (
+    GatheredMessages,
+    Reserve,
+    Shaped,
+    check_recipients,
+    properties_of,
+    recipients_of,
+)
 from restante.wire.json_pieces import TakeRoom, no_bound, pieces, read_members
 from restante.wire.json_values import Body, compact, has_space, read_object, read_rows, utf8_body
 
@@ -128,7 +136,7 @@ def _took(gathering: GatheredMessages, content: bytes, read: Callable[[bytes], l
     """Whether all messages that `read` finds are right, and were gathered."""
     tidy = compact if has_space(content) else _as_it_is
     try:
-        gathering.add([message_of(sent, tidy) for sent in read(content)])
+        gathering.add([message_of(sent, tidy, gathering.reserve) for sent in read(content)])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
     return True
@@ -138,7 +146,7 @@ def _as_it_is(value: bytes) -> bytes:
     return value
 
 
-def message_of(sent: SentMessage, tidy: Callable[[bytes], bytes]) -> Message:
+def message_of(sent: SentMessage, tidy: Callable[[bytes], bytes], reserve: Reserve = no_bound) -> Message:
     """The message that is said, its data as `tidy` leaves it; `ValueError` if what it says does not go together."""
     data, media_type = sent.data, sent.media_type
     content: Any = UNSET
@@ -153,7 +161,7 @@ def message_of(sent: SentMessage, tidy: Callable[[bytes], bytes]) -> Message:
             raise ValueError
         content = sent.data_base64
     if sent.recipients is not UNSET:
-        return _broadcast(sent, content, media_type)
+        return _broadcast(sent, content, media_type, reserve)
     if sent.recipient is UNSET:
         raise ValueError
     return Message(
@@ -174,9 +182,9 @@ def message_of(sent: SentMessage, tidy: Callable[[bytes], bytes]) -> Message:
     )
 
 
-def _broadcast(sent: SentMessage, content: Any, media_type: str | UnsetType) -> Broadcast:  # noqa: ANN401 - unset, or bytes
+def _broadcast(sent: SentMessage, content: Any, media_type: str | UnsetType, reserve: Reserve) -> Broadcast:  # noqa: ANN401 - unset, or bytes
     assert sent.recipients is not UNSET, "it has been looked at"
-    recipients = recipients_of(sent.recipients)
+    recipients = recipients_of(sent.recipients, reserve)
     if sent.recipient is not UNSET or not recipients:
         raise ValueError
     given = {name: value for name in _SAID if (value := getattr(sent, name)) is not UNSET}
@@ -206,8 +214,8 @@ def _rows(content: bytes) -> tuple[bytes, str]:
     return b"[%b]" % content, "the body"
 
 
-def _shape(index: int, row: Raw) -> Shaped:
-    shaped = Shaped(index)
+def _shape(index: int, row: Raw, reserve: Reserve) -> Shaped:
+    shaped = Shaped(index, reserve)
     try:
         fields = read_members(bytes(row))
     except msgspec.ValidationError:
@@ -231,7 +239,9 @@ def _shape(index: int, row: Raw) -> Shaped:
 
 def _take(shaped: Shaped, name: str, value: Raw) -> None:
     """One field of a message, into its place or among the faults."""
-    if name in _EXPECTED:
+    if name == "recipients":
+        shaped.take(name, value, partial(recipients_of, reserve=shaped.reserve), "a list of texts")
+    elif name in _EXPECTED:
         read, expected = _EXPECTED[name]
         shaped.take(name, value, read, expected)
     elif name == "data":
@@ -261,7 +271,6 @@ _text = json_decoder(str).decode
 _EXPECTED: dict[str, tuple[Callable[[Raw], Any], str]] = {
     "id": (_text, "text"),
     "recipient": (_text, "text"),
-    "recipients": (recipients_of, "a list of texts"),
     "text": (_text, "text"),
     "origin": (_text, "text"),
     "kind": (_text, "text"),

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Raw
 
 from restante.decoders import json_decoder
-from restante.errors import Fault, InvalidMessage
+from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.limits import (
     FAULTS_SHOWN_MAX,
     JSON_MESSAGE_BYTES,
+    JSON_PIECE_BYTES,
     LARGE_DATA_BYTES_MAX,
     PROPERTIES_BYTES_MAX,
     PROPERTIES_MAX,
@@ -26,7 +27,7 @@ from restante.model.publishing.broadcast import Broadcast, count_of, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed, merged, refusal
 from restante.model.publishing.send_bounds import check_count
-from restante.wire.json_pieces import TakeRoom, read_list
+from restante.wire.json_pieces import TakeRoom, count_parts, no_bound, read_list
 
 _PLACEHOLDER = "?"
 _octets_decoder = json_decoder(bytes)
@@ -34,10 +35,20 @@ _texts_decoder = json_decoder(list[str])
 _properties_decoder = json_decoder(dict[str, str])
 
 
-def recipients_of(said: Raw) -> tuple[str, ...]:
-    """The recipients of a broadcast. No more of them are decoded than a send may have."""
+Reserve = Callable[[int], None]
+"""A function that takes room for so many more messages, or raises why there is none."""
+
+
+def recipients_of(said: Raw, reserve: Reserve) -> tuple[str, ...]:
+    """The recipients of a broadcast, for whose messages there is room. No more of them are decoded than a send may have."""
+    content = bytes(said)
     too_many = f"recipients names more than {SEND_MESSAGES_MAX} recipients: send to fewer at a time"
-    return tuple(read_list(bytes(said), _texts_decoder, SEND_MESSAGES_MAX, too_many))
+    if len(content) > JSON_PIECE_BYTES:
+        count = count_parts(content, 1) + 1
+        if count > SEND_MESSAGES_MAX:
+            raise InvalidRequest(too_many)
+        reserve(count)
+    return tuple(read_list(content, _texts_decoder, SEND_MESSAGES_MAX, too_many))
 
 
 def properties_of(said: Raw) -> dict[str, str]:
@@ -52,10 +63,11 @@ def properties_of(said: Raw) -> dict[str, str]:
 class Shaped:
     """The fields of one message, and what is wrong with how it says them."""
 
-    __slots__ = ("_default_media_type", "faults", "fields", "index")
+    __slots__ = ("_default_media_type", "faults", "fields", "index", "reserve")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, reserve: Reserve = no_bound) -> None:
         self.index = index
+        self.reserve = reserve
         self.fields: dict[str, Any] = {}
         self.faults: list[tuple[str | None, str]] = []
         self._default_media_type: str | None = None
@@ -116,7 +128,7 @@ class GatheredMessages:
         self._take_room = take_room
         self._messages: list[Message] = []
         self._faulty: list[Shaped] = []
-        self._spread_count = 0
+        self._spread_count = self._reserved = 0
 
     @property
     def is_full(self) -> bool:
@@ -126,15 +138,22 @@ class GatheredMessages:
     def add(self, messages: Sequence[Message]) -> None:
         """Add messages whose shape is right."""
         count = sum(map(count_of, messages))
+        self.reserve(count)
         self._spread_count += count
-        check_count(self._spread_count)
-        self._take_room(JSON_MESSAGE_BYTES * count)
         self._messages += messages
 
-    def look_at(self, rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> None:
+    def reserve(self, count: int) -> None:
+        """Take room for so many messages beside those that were added, before they are made."""
+        wanted = self._spread_count + count
+        check_count(wanted)
+        if wanted > self._reserved:
+            self._take_room(JSON_MESSAGE_BYTES * (wanted - self._reserved))
+            self._reserved = wanted
+
+    def look_at(self, rows: Iterable[Raw], shape: Callable[[int, Raw, Reserve], Shaped]) -> None:
         """Add messages one by one, each taken apart to see what is wrong with it."""
         for row in rows:
-            one = shape(len(self._messages), row)
+            one = shape(len(self._messages), row, self.reserve)
             if one.faults:
                 self._faulty.append(one)
             self.add((one.message,))

@@ -94,12 +94,10 @@ def _attributes(properties: dict[str, str]) -> str:
 
 
 def _is_legal(name: str, value: str) -> bool:
-    if name in RESERVED or not is_attribute_name(name):
+    if name in RESERVED or not is_attribute_name(name) or not has_no_controls(value):
         return False
     if name == "time":
         return is_time(value)
-    if name == "subject" and not has_no_controls(value):
-        return False
     return bool(value) or name not in {"subject", "dataschema"}
 
 
