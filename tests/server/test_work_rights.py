@@ -175,6 +175,41 @@ def test_a_group_of_actions_reads_no_mail_when_it_has_none_left(place: Place) ->
     assert place.read("thief", "thief") == []
 
 
+@pytest.mark.parametrize("who", ["fresh", "everywhere", "operator"])
+def test_a_group_that_reads_the_feed_becomes_one_of_actions_only_if_an_operator_changes_it(
+    place: Place, who: str
+) -> None:
+    operator, named = place.wires["operator"], {"actions": ["z"]}
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert operator("PUT", "/v1/groups/fresh", {}).status == 200
+    refused = place.wires[who]("PUT", "/v1/groups/fresh", named)
+    assert (refused.status, refused.problem["code"]) == (409, "group_conflict")
+    assert "change=true" in refused.problem["detail"]
+    assert place.read("fresh", "fresh") == ["secret"]
+    assert operator("PUT", "/v1/groups/fresh?change=true", named).status == 200
+    assert place.wires[who]("PUT", "/v1/groups/fresh", named).status == 200
+    assert place.read("fresh", "fresh") == []
+
+
+def test_an_operator_turns_a_group_without_actions_back_into_one_that_reads_the_feed(place: Place) -> None:
+    operator = place.wires["operator"]
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert place.read("thief", "thief") == []
+    assert operator("PUT", "/v1/groups/thief?change=true", {}).status == 200
+    assert place.read("thief", "thief") == []
+    assert operator("DELETE", "/v1/groups/thief/actions/other").status == 204
+    assert operator("PUT", "/v1/groups/thief", {}).status == 200
+    assert place.read("thief", "thief") == []
+    assert operator("PUT", "/v1/groups/thief?change=true", {}).status == 200
+    assert place.read("thief", "thief") == ["secret"]
+
+
+def test_who_may_make_a_group_that_reads_the_feed_is_said(place: Place) -> None:
+    refused = place.wires["fresh"]("PUT", "/v1/groups/fresh", {}).problem["detail"]
+    assert "operator" in refused
+    assert "reader beside worker" in refused
+
+
 def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
