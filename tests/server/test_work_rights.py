@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from restante.limits import FEW_ACTIONS_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
@@ -48,6 +49,14 @@ class Place:
         answer = self.wires[who]("POST", path, {"after": after})
         assert answer.status == 200, answer.body
         return [change["data"] for page in answer.json()["pages"] for change in page["changes"]]
+
+    def hand_out(self, group: str) -> tuple[int, list[str]]:
+        """The generation of a new member's partition, and the ids of the actions that it is handed from the start."""
+        member_id, generation = self.member(group)
+        after = [{"partition": 0, "generation": generation, "position": 0}]
+        answer = self.wires[group]("POST", f"/v1/groups/{group}/members/{member_id}/next", {"after": after})
+        assert answer.status == 200, answer.body
+        return generation, [change["id"] for page in answer.json()["pages"] for change in page["changes"]]
 
     def report(self, group: str, generation: int, state: str, **given: Any) -> dict[str, Any]:
         outcome = {"sequence_number": self.number, "state": state, "attempts": 1, **given}
@@ -119,6 +128,44 @@ def test_a_report_about_a_name_that_nobody_has_declared_only_says_that(
     assert place.seen(action_id) == before
     assert place.report("thief", generation, *REPORTS[2][:1], **REPORTS[2][1])["taken"] == 1
     assert place.seen(action_id)["problem"]["code"] == "action_unknown"
+
+
+@pytest.mark.parametrize("arrow", [False, True], ids=["values", "columns"])
+def test_what_was_handed_out_before_its_name_was_taken_back_may_be_reported(place: Place, *, arrow: bool) -> None:
+    if arrow:  # More actions at once than are handed out as values.
+        place.wires["shop"](
+            "POST",
+            "/v1/actions",
+            {"actions": [{"action": "pay", "concerns": "other", "origin": "shop"} for _ in range(FEW_ACTIONS_MAX)]},
+        )
+    action_id = place.send()
+    generation, handed = place.hand_out("owner")
+    assert action_id in handed
+    assert place.wires["operator"]("DELETE", "/v1/groups/owner/actions/pay").status == 204
+    assert place.report("owner", generation, "done", location="/paid")["taken"] == 1
+    assert place.seen(action_id)["state"] == "done"
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["pay"]}).status == 200
+    assert action_id not in place.hand_out("thief")[1]
+
+
+def test_what_another_generation_was_handed_may_not_be_reported_once_the_name_was_taken_back(place: Place) -> None:
+    action_id = place.send()
+    assert place.hand_out("owner")[1] == [action_id]
+    assert place.wires["operator"]("DELETE", "/v1/groups/owner/actions/pay").status == 204
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["pay"]}).status == 200
+    _, generation = place.member("owner")
+    assert place.report("owner", generation, "done", location="/forged")["taken"] == 0
+    assert place.seen(action_id)["state"] == "accepted"
+
+
+def test_what_was_handed_out_as_undeclared_may_only_be_reported_so(place: Place) -> None:
+    action_id = place.send("undeclared")
+    generation, handed = place.hand_out("thief")
+    assert handed == [action_id]
+    assert place.report("thief", generation, "done")["taken"] == 0
+    assert place.wires["owner"]("PUT", "/v1/groups/owner", {"actions": ["undeclared"]}).status == 200
+    assert place.report("thief", generation, *REPORTS[2][:1], **REPORTS[2][1])["taken"] == 0
+    assert place.seen(action_id)["state"] == "accepted"
 
 
 def test_work_that_a_member_claims_counts_for_no_action_of_another_group(place: Place) -> None:

@@ -35,6 +35,10 @@ class HandedAction(NamedTuple):
     name: str
     at: int = 0
     """The time of handing out; 0 if unknown."""
+    group: str = ""
+    """The group that it was handed to and that had declared its name; empty if no group had, or if that is unknown."""
+    generation: int = 0
+    """The generation of the partition then."""
 
 
 @dataclass(frozen=True, slots=True)

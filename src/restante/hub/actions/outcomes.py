@@ -144,8 +144,7 @@ def _plan(
     check_generation(position_so_far(core, draft, name, call.partition), call.generation)
     member = _member_name(core, draft, name, call.partition)
     ended = [
-        _take(core, draft, group, call.partition, member, outcome, handed.get(outcome.sequence_number))
-        for outcome in outcomes
+        _take(core, draft, group, call, member, outcome, handed.get(outcome.sequence_number)) for outcome in outcomes
     ]
     ids = [own_id for own_id in ended if own_id]
     ring_actions(draft, ids)
@@ -170,7 +169,7 @@ def _take(
     core: Core,
     draft: RequestDraft,
     group: GroupRow,
-    partition: int,
+    call: ReportOutcomes,
     member: str,
     outcome: WorkOutcome,
     handed: HandedAction | None,
@@ -178,10 +177,13 @@ def _take(
     """Take one outcome; return the action's id if it ends the action, empty bytes if not, and None if nothing changes."""
     if handed is None:
         return None
-    place = ActionPlace(partition, handed.recipient_hash, handed.number)
+    place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
     outcome = _with_beginning(core, outcome, place, handed)
     view = view_action(core, draft, place, handed.concerns, handed.origin)
-    if view is None or not _may_report(core, draft, group, view.row.name, outcome):
+    if view is None:
+        return None
+    was_handed = (handed.group, handed.generation) == (group.name, call.generation)
+    if not was_handed and not _may_report(core, draft, group, view.row.name, outcome):
         return None
     if not outcome.is_final:
         if not view.row.is_final:
@@ -197,7 +199,10 @@ def _take(
 
 
 def _may_report(core: Core, draft: RequestDraft, group: GroupRow, action: str, outcome: WorkOutcome) -> bool:
-    """Whether a group may report this: all of an action that it has declared, and of one that nobody has, only that."""
+    """Whether a group may report this of an action that it was not handed in this generation as its own.
+
+    That is anything of an action that it has declared, and of one that nobody has, only that.
+    """
     if action in group.actions:
         return True
     return group.is_of_actions and says_unknown(outcome) and action_owner_so_far(core, draft, action) is None
