@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from restante.limits import FEW_ACTIONS_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
@@ -48,6 +49,14 @@ class Place:
         answer = self.wires[who]("POST", path, {"after": after})
         assert answer.status == 200, answer.body
         return [change["data"] for page in answer.json()["pages"] for change in page["changes"]]
+
+    def hand_out(self, group: str) -> tuple[int, list[str]]:
+        """The generation of a new member's partition, and the ids of the actions that it is handed from the start."""
+        member_id, generation = self.member(group)
+        after = [{"partition": 0, "generation": generation, "position": 0}]
+        answer = self.wires[group]("POST", f"/v1/groups/{group}/members/{member_id}/next", {"after": after})
+        assert answer.status == 200, answer.body
+        return generation, [change["id"] for page in answer.json()["pages"] for change in page["changes"]]
 
     def report(self, group: str, generation: int, state: str, **given: Any) -> dict[str, Any]:
         outcome = {"sequence_number": self.number, "state": state, "attempts": 1, **given}
@@ -121,6 +130,44 @@ def test_a_report_about_a_name_that_nobody_has_declared_only_says_that(
     assert place.seen(action_id)["problem"]["code"] == "action_unknown"
 
 
+@pytest.mark.parametrize("arrow", [False, True], ids=["values", "columns"])
+def test_what_was_handed_out_before_its_name_was_taken_back_may_be_reported(place: Place, *, arrow: bool) -> None:
+    if arrow:  # More actions at once than are handed out as values.
+        place.wires["shop"](
+            "POST",
+            "/v1/actions",
+            {"actions": [{"action": "pay", "concerns": "other", "origin": "shop"} for _ in range(FEW_ACTIONS_MAX)]},
+        )
+    action_id = place.send()
+    generation, handed = place.hand_out("owner")
+    assert action_id in handed
+    assert place.wires["operator"]("DELETE", "/v1/groups/owner/actions/pay").status == 204
+    assert place.report("owner", generation, "done", location="/paid")["taken"] == 1
+    assert place.seen(action_id)["state"] == "done"
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["pay"]}).status == 200
+    assert action_id not in place.hand_out("thief")[1]
+
+
+def test_what_another_generation_was_handed_may_not_be_reported_once_the_name_was_taken_back(place: Place) -> None:
+    action_id = place.send()
+    assert place.hand_out("owner")[1] == [action_id]
+    assert place.wires["operator"]("DELETE", "/v1/groups/owner/actions/pay").status == 204
+    assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["pay"]}).status == 200
+    _, generation = place.member("owner")
+    assert place.report("owner", generation, "done", location="/forged")["taken"] == 0
+    assert place.seen(action_id)["state"] == "accepted"
+
+
+def test_what_was_handed_out_as_undeclared_may_only_be_reported_so(place: Place) -> None:
+    action_id = place.send("undeclared")
+    generation, handed = place.hand_out("thief")
+    assert handed == [action_id]
+    assert place.report("thief", generation, "done")["taken"] == 0
+    assert place.wires["owner"]("PUT", "/v1/groups/owner", {"actions": ["undeclared"]}).status == 200
+    assert place.report("thief", generation, *REPORTS[2][:1], **REPORTS[2][1])["taken"] == 0
+    assert place.seen(action_id)["state"] == "accepted"
+
+
 def test_work_that_a_member_claims_counts_for_no_action_of_another_group(place: Place) -> None:
     action_id = place.send()
     running = [{"partition": 0, "sequence_number": place.number}]
@@ -173,6 +220,41 @@ def test_a_group_of_actions_reads_no_mail_when_it_has_none_left(place: Place) ->
     assert place.read("thief", "thief") == []
     assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["again"]}).status == 200
     assert place.read("thief", "thief") == []
+
+
+@pytest.mark.parametrize("who", ["fresh", "everywhere", "operator"])
+def test_a_group_that_reads_the_feed_becomes_one_of_actions_only_if_an_operator_changes_it(
+    place: Place, who: str
+) -> None:
+    operator, named = place.wires["operator"], {"actions": ["z"]}
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert operator("PUT", "/v1/groups/fresh", {}).status == 200
+    refused = place.wires[who]("PUT", "/v1/groups/fresh", named)
+    assert (refused.status, refused.problem["code"]) == (409, "group_conflict")
+    assert "change=true" in refused.problem["detail"]
+    assert place.read("fresh", "fresh") == ["secret"]
+    assert operator("PUT", "/v1/groups/fresh?change=true", named).status == 200
+    assert place.wires[who]("PUT", "/v1/groups/fresh", named).status == 200
+    assert place.read("fresh", "fresh") == []
+
+
+def test_an_operator_turns_a_group_without_actions_back_into_one_that_reads_the_feed(place: Place) -> None:
+    operator = place.wires["operator"]
+    assert place.wires["shop"].publish(SECRET).status == 201
+    assert place.read("thief", "thief") == []
+    assert operator("PUT", "/v1/groups/thief?change=true", {}).status == 200
+    assert place.read("thief", "thief") == []
+    assert operator("DELETE", "/v1/groups/thief/actions/other").status == 204
+    assert operator("PUT", "/v1/groups/thief", {}).status == 200
+    assert place.read("thief", "thief") == []
+    assert operator("PUT", "/v1/groups/thief?change=true", {}).status == 200
+    assert place.read("thief", "thief") == ["secret"]
+
+
+def test_who_may_make_a_group_that_reads_the_feed_is_said(place: Place) -> None:
+    refused = place.wires["fresh"]("PUT", "/v1/groups/fresh", {}).problem["detail"]
+    assert "operator" in refused
+    assert "reader beside worker" in refused
 
 
 def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(

@@ -35,6 +35,10 @@ class HandedAction(NamedTuple):
     name: str
     at: int = 0
     """The time of handing out; 0 if unknown."""
+    group: str = ""
+    """The group that it was handed to and that had declared its name; empty if no group had, or if that is unknown."""
+    generation: int = 0
+    """The generation of the partition then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,8 @@ class ActionMemory:
     """The last number of each partition when the hub was opened. Deaths of actions up to it may be only in their rows."""
     totals: dict[str, ActionTotals] = field(default_factory=dict)
     """Totals by action name. Any sender can choose names, so names beyond a bound are counted together, under ""."""
-    busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
-    """Functions from a partition to the numbers of its running actions, which do not expire."""
+    busy: list[Callable[[int, int, Collection[int]], Collection[int]]] = field(default_factory=list)
+    """Functions that choose, by partition, hash of a thing and numbers, the actions that are running and do not expire."""
     unknown_told: set[str] = field(default_factory=set)
     """Undeclared names that have been logged."""
     recent: RecentActions = field(default_factory=RecentActions)
@@ -112,6 +116,6 @@ class ActionMemory:
             found = self.totals.setdefault(known, ActionTotals())
         return found
 
-    def running(self, partition: int) -> set[int]:
-        """The numbers of a partition's running actions."""
-        return {number for busy in self.busy for number in busy(partition)}
+    def running(self, partition: int, recipient_hash: int, numbers: Collection[int]) -> set[int]:
+        """The running ones among a thing's actions with these numbers."""
+        return {number for busy in self.busy for number in busy(partition, recipient_hash, numbers)}

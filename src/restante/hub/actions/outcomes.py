@@ -7,10 +7,13 @@ A report with an outdated generation changes nothing. Repeating a report is harm
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from restante import limits
 from restante.calls.actions import ReportOutcomes
@@ -23,6 +26,7 @@ from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
+from restante.hub.feed.feed_sources import feed_gone
 from restante.hub.groups.action_pages import action_name
 from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
 from restante.hub.groups.group_rows import action_owner_so_far, group_so_far, membership_so_far, position_so_far
@@ -32,6 +36,7 @@ from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.actions.action_reports import UNKNOWN, checked_outcome, ending_of, says_unknown
+from restante.model.columns.arrow import column_of, numbers_of
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group import GroupRow
 from restante.model.groups.group_names import check_group
@@ -42,6 +47,7 @@ from restante.model.storage.keys import number_key
 from restante.model.work.results import WorkOutcome
 
 _log = logging.getLogger(__name__)
+_ACTIONS_AT_ONCE = 1_000
 _WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient", "origin", "properties"))
 
 
@@ -94,25 +100,36 @@ def _checked(core: Core, outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:
 
 
 def _handed(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, HandedAction]:
-    handed, found = core.memory(ActionMemory).handed, {}
-    for number in dict.fromkeys(numbers):
-        action = handed.get((partition, number)) or find_handed(core, partition, number)
-        if action is not None:
-            found[number] = action
+    handed = core.memory(ActionMemory).handed
+    known = {number: handed.get((partition, number)) for number in numbers}
+    found = _find_handed(core, partition, sorted(number for number, action in known.items() if action is None))
+    return found | {number: action for number, action in known.items() if action is not None}
+
+
+def _find_handed(core: Core, partition: int, numbers: Sequence[int]) -> dict[int, HandedAction]:
+    """Actions that are no longer in memory, by these ascending numbers, read from the feed in pages."""
+    found: dict[int, HandedAction] = {}
+    while numbers:
+        try:
+            page = read_feed(core, partition, numbers[0] - 1, _WHOSE, _ACTIONS_AT_ONCE, only_messages=True)
+        except PositionGone:
+            numbers = numbers[bisect_right(numbers, feed_gone(core, core.partitions[partition])) :]
+            continue
+        except PositionAhead:
+            break
+        for action in _actions_of(core, page.table, numbers):
+            found[action.number] = action
+        numbers = numbers[bisect_right(numbers, page.next) :] if page.next < page.end else ()
     return found
 
 
-def find_handed(core: Core, partition: int, number: int) -> HandedAction | None:
-    """An action by its sequence number, read from the feed; None if there is none."""
-    try:
-        table = read_feed(core, partition, number - 1, _WHOSE, 1, only_messages=True).table
-    except (PositionAhead, PositionGone):
-        return None
-    if not table.num_rows or table["sequence_number"][0].as_py() != number:
-        return None
-    concerns, origin = str(table["recipient"][0].as_py()), str(table["origin"][0].as_py())
-    name = action_name(table["properties"][0].as_py()) or ""
-    return HandedAction(number, core.locate(concerns).hash, concerns, origin, name)
+def _actions_of(core: Core, table: pa.Table, numbers: Sequence[int]) -> Iterator[HandedAction]:
+    """The actions of a page of the feed that have these numbers."""
+    wanted = np.flatnonzero(np.isin(numbers_of(table["sequence_number"]), numbers))
+    for row in table.take(column_of(wanted)).to_pylist():
+        concerns = str(row["recipient"])
+        name = action_name(row["properties"]) or ""
+        yield HandedAction(row["sequence_number"], core.locate(concerns).hash, concerns, str(row["origin"]), name)
 
 
 def _plan(
@@ -127,8 +144,7 @@ def _plan(
     check_generation(position_so_far(core, draft, name, call.partition), call.generation)
     member = _member_name(core, draft, name, call.partition)
     ended = [
-        _take(core, draft, group, call.partition, member, outcome, handed.get(outcome.sequence_number))
-        for outcome in outcomes
+        _take(core, draft, group, call, member, outcome, handed.get(outcome.sequence_number)) for outcome in outcomes
     ]
     ids = [own_id for own_id in ended if own_id]
     ring_actions(draft, ids)
@@ -153,7 +169,7 @@ def _take(
     core: Core,
     draft: RequestDraft,
     group: GroupRow,
-    partition: int,
+    call: ReportOutcomes,
     member: str,
     outcome: WorkOutcome,
     handed: HandedAction | None,
@@ -161,10 +177,13 @@ def _take(
     """Take one outcome; return the action's id if it ends the action, empty bytes if not, and None if nothing changes."""
     if handed is None:
         return None
-    place = ActionPlace(partition, handed.recipient_hash, handed.number)
+    place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
     outcome = _with_beginning(core, outcome, place, handed)
     view = view_action(core, draft, place, handed.concerns, handed.origin)
-    if view is None or not _may_report(core, draft, group, view.row.name, outcome):
+    if view is None:
+        return None
+    was_handed = (handed.group, handed.generation) == (group.name, call.generation)
+    if not was_handed and not _may_report(core, draft, group, view.row.name, outcome):
         return None
     if not outcome.is_final:
         if not view.row.is_final:
@@ -180,7 +199,10 @@ def _take(
 
 
 def _may_report(core: Core, draft: RequestDraft, group: GroupRow, action: str, outcome: WorkOutcome) -> bool:
-    """Whether a group may report this: all of an action that it has declared, and of one that nobody has, only that."""
+    """Whether a group may report this of an action that it was not handed in this generation as its own.
+
+    That is anything of an action that it has declared, and of one that nobody has, only that.
+    """
     if action in group.actions:
         return True
     return group.is_of_actions and says_unknown(outcome) and action_owner_so_far(core, draft, action) is None

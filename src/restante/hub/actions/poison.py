@@ -6,7 +6,7 @@ When a worker dies, each action that it ran counts one more death. The third dea
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -19,7 +19,6 @@ from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace
 from restante.hub.action_rows.outcome_rows import action_so_far, put_action, put_ending
 from restante.hub.action_rows.settle_action import ring_actions
 from restante.hub.actions.look_up import check_id, find_action, look_up
-from restante.hub.actions.outcomes import find_handed
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups.group_rows import group_so_far, position_so_far, unknown_group
@@ -176,7 +175,11 @@ def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
 
 
 def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMember, running: Sequence[Running]) -> None:
-    """Count a death for each action of its group that a member was running when its lease ended in this commit."""
+    """Count a death for each action of its group that a member was running when its lease ended in this commit.
+
+    Only what this hub has handed out since it was opened counts. A member can claim any number, and in a commit nothing is
+    read for numbers that nobody was handed.
+    """
     for own in running:
         if not 0 <= own.partition < core.deed.partition_count:
             continue
@@ -186,7 +189,7 @@ def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMembe
 
 def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own: Running) -> None:
     key = (own.partition, own.sequence_number)
-    handed = core.memory(ActionMemory).handed.get(key) or find_handed(core, *key)
+    handed = core.memory(ActionMemory).handed.get(key)
     if handed is None:
         return
     place = ActionPlace(own.partition, handed.recipient_hash, handed.number)
@@ -203,13 +206,12 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
         draft.applies.append(partial(core.memory(ActionMemory).note_death, *key, after.deaths))
 
 
-def running_in(core: Core, partition: int) -> set[int]:
-    """The numbers of a partition's actions that members of their groups are running, by their own statements."""
-    groups, handed = core.memory(GroupMemory), core.memory(ActionMemory).handed
-    running: set[int] = set()
+def running_in(core: Core, partition: int, recipient_hash: int, numbers: Collection[int]) -> set[int]:
+    """The numbers, among these of a thing's actions, that members of their groups are running, by their own statements."""
+    groups, running = core.memory(GroupMemory), set()
     for name, known in tuple(groups.groups.items()):
-        for number in groups.at_work(name, partition) if known.row.actions else ():
-            action = handed.get((partition, number)) or find_handed(core, partition, number)
-            if action is not None and action.name in known.row.actions:
+        for number in groups.at_work(name, partition).intersection(numbers) if known.row.actions else ():
+            value = core.store.get(partition, Space.ACTION, action_key(recipient_hash, number))
+            if value is not None and decode_action(value).name in known.row.actions:
                 running.add(number)
     return running

@@ -28,9 +28,13 @@ OWNERS = ("group", "nobody")
 _OWNER_TEXTS = string_array(OWNERS)
 
 
-def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
+def handed_out(core: Core, group: str, partition: int, generation: int, table: pa.Table) -> pa.Table:
     """The actions of a page that this group must do, or must report as unknown because no group has declared them."""
     rows, owners, actions = waiting_rows(core, group, partition, table)
+    actions = [
+        action._replace(group="" if owner else group, generation=generation)
+        for action, owner in zip(actions, owners, strict=True)
+    ]
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)
     attempts = [_attempts(memory, partition, action.number) for action in actions]

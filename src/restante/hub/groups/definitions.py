@@ -64,8 +64,8 @@ def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft
     if before is None:
         if not wish.actions and not caller.may_read_feed():
             raise Forbidden(
-                f"There is no group {wish.name!r}, and without actions it would read the feed: an operator or a reader makes "
-                "it. A worker makes groups of actions: name some in actions."
+                f"There is no group {wish.name!r}, and without actions it would read the feed: to make it takes the role "
+                "operator, or reader beside worker. A worker makes groups of actions: name some in actions."
             )
         check_room(len(others), sum(row.owner == owner != NO_OWNER for row in others))
     row = defined(before, wish, taken=taken, now=core.clock(), change=change, owner=owner)

@@ -42,7 +42,7 @@ def look_few(core: Core, call: ReadNext) -> NextAnswer | None:
     found = _found(core, known, owners, call)
     if found is None:
         return None
-    pages = tuple([_page(core, owners, each, actions) for each, actions in found])
+    pages = tuple([_page(core, call.group, owners, each, actions) for each, actions in found])
     if call.running is not None:
         begun = [own for page in pages for own in _begun(page, names_doubtful=call.revision > 0)]
         presume_running(core, call.member_id, begun)
@@ -81,12 +81,21 @@ def _found(core: Core, known: KnownGroup, owners: Mapping[str, str], call: ReadN
     return found
 
 
-def _page(core: Core, owners: Mapping[str, str], each: ReadAfter, actions: list[RecentAction]) -> FewPage:
+def _page(core: Core, group: str, owners: Mapping[str, str], each: ReadAfter, actions: list[RecentAction]) -> FewPage:
     memory, now = core.memory(ActionMemory), core.clock()
     memory.hand_out(
         each.partition,
         [
-            HandedAction(own.number, own.recipient_hash, own.letter.recipient, own.letter.origin, own.name, now)
+            HandedAction(
+                own.number,
+                own.recipient_hash,
+                own.letter.recipient,
+                own.letter.origin,
+                own.name,
+                now,
+                group if own.name in owners else "",
+                each.generation,
+            )
             for own in actions
         ],
     )

@@ -236,7 +236,7 @@ def set_membership(core: Core, draft: RequestDraft, name: str, membership: Membe
 def _set_row(core: Core, row: GroupRow) -> None:
     known = core.memory(GroupMemory).groups.get(row.name)
     if known is not None:
-        if known.row.filter != row.filter:
+        if known.row.wish != row.wish:
             known.forget_skimmed()
         known.row = row
 

@@ -129,7 +129,7 @@ def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int
     found = _read(core, known, each.partition, start, limit)
     table = found.table
     if known.row.is_of_actions:
-        table = handed_out(core, known.row.name, each.partition, table)
+        table = handed_out(core, known.row.name, each.partition, each.generation, table)
     if not table.num_rows and start <= known.passed(each.partition):
         skimmed[each.partition] = (each.generation, found.next)
     return NextPage(partition=each.partition, generation=each.generation, next=found.next, end=found.end, table=table)

@@ -221,17 +221,20 @@ def expire_cabinets(
         chosen &= chunk.records["expires_at"] <= now
         return chosen, chosen
 
-    def choose_actions(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def choose_actions(
+        address: MailboxAddress, chunk: Chunk, head: Head
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Choose like `choose`, but no action that is running."""
         chosen, _ = choose(chunk, head)
-        running = core.memory(ActionMemory).running(chunk.stored.blob.partition)
+        due = chunk.numbers[chosen].tolist()
+        running = core.memory(ActionMemory).running(address.partition, address.hash, due)
         chosen &= ~np.isin(chunk.numbers, list(running))
         return chosen, chosen
 
     settlements, unread = [], set()
     for address, cabinet in cabinets:
         try:
-            chooser = choose_actions if cabinet.kind == ACTION_KIND else choose
+            chooser = partial(choose_actions, address) if cabinet.kind == ACTION_KIND else choose
             settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, chooser, due=now)
         except DataDamaged as error:
             tell_once(core.partitions[address.partition], f"Expiry in some mailboxes of {address.partition}", error)

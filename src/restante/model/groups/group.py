@@ -70,7 +70,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     version: int = 0
     """Higher with each change, also after the group was deleted and made again: shards tell an old word from a new one by it."""
     had_actions: bool = False
-    """Whether an action was taken from it: a group of actions stays one, also when it has none left."""
+    """Whether an action was taken from it: a group of actions stays one, also with none left, until an operator changes it."""
 
     owner: bytes = NO_OWNER
     """The owner of the token that made it, of which only so many may be made; none of an operator's."""
@@ -122,7 +122,7 @@ def defined(
 ) -> GroupRow:
     """The row of a group after a caller has defined it. `taken` says which group has which action.
 
-    `GroupConflict` if it has another filter and that is not to be changed; `ActionTaken` if another group has an action.
+    `GroupConflict` if it reads something else and that is not to be changed; `ActionTaken` if another group has an action.
     """
     for action in wish.actions:
         if taken.get(action, wish.name) != wish.name:
@@ -134,16 +134,28 @@ def defined(
             )
     if before is None:
         return GroupRow(wish.name, wish.filter, now, wish.actions, start=wish.start, owner=owner)
-    if before.filter != wish.filter and not change:
-        raise _conflict(before)
-    return msgspec.structs.replace(before, filter=wish.filter, actions=check_actions((*before.actions, *wish.actions)))
+    actions = check_actions((*before.actions, *wish.actions))
+    if change:
+        had_actions = before.had_actions and bool(actions)
+        return msgspec.structs.replace(before, filter=wish.filter, actions=actions, had_actions=had_actions)
+    if before.filter != wish.filter:
+        own = before.filter
+        raise _conflict(
+            before,
+            f"The group {before.name!r} has another filter: origins {_shown(own.origins)}, kinds {_shown(own.kinds)}, "
+            f"gone {own.gone.value}. Use that one",
+        )
+    if actions and not before.is_of_actions:
+        raise _conflict(
+            before, f"The group {before.name!r} reads the feed, and with actions it would read these alone. Name none"
+        )
+    return msgspec.structs.replace(before, actions=actions)
 
 
-def _conflict(before: GroupRow) -> GroupConflict:
+def _conflict(before: GroupRow, why: str) -> GroupConflict:
     own = before.filter
     return GroupConflict(
-        f"The group {before.name!r} has another filter: origins {_shown(own.origins)}, kinds {_shown(own.kinds)}, gone "
-        f"{own.gone.value}. Use that one, take another name, or let an operator change it with ?change=true.",
+        f"{why}, take another name, or let an operator change it with ?change=true.",
         group=before.name,
         origins=list(own.origins),
         kinds=list(own.kinds),

@@ -87,7 +87,8 @@ _DEFINE = _operation(
 another one it is `group_conflict`, unless an operator says `change=true`: then positions stay. A new group without
 `actions` reads the feed, so a token that is only a worker's may not make it.
 
-`actions` are added to those that the group has. An action belongs to one group. A group with actions holds the feed back
+`actions` are added to those that the group has; a group that reads the feed gets its first ones by `change=true` only. An
+action belongs to one group. A group with actions holds the feed back
 for what it has not done with, for as long as the setting `groups.hold_seconds` says. Any other may be overtaken by
 retention: then `gone` says whether that is an error (`refuse`) or the group goes on with what there is (`skip`).
 """,
