@@ -23,6 +23,11 @@ TOKEN = "rst_very-secret"
         ("127.0.0.1:8470", "http://127.0.0.1:8470", "ws://127.0.0.1:8470"),
         (" hub.example.org:80/ ", "http://hub.example.org:80", "ws://hub.example.org:80"),
         ("[::1]:8470", "http://[::1]:8470", "ws://[::1]:8470"),
+        (
+            "https://Zoë.example.org:443/ü/",
+            "https://xn--zo-ija.example.org:443/%C3%BC",
+            "wss://xn--zo-ija.example.org:443/%C3%BC",
+        ),
     ],
 )
 def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -> None:
@@ -47,6 +52,14 @@ def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -
         "http://a b",
         "http://host?x=1",
         "http://host/#part",
+        "http://\x9bx:1",
+        "http://a<b",
+        "http://a..b",
+        f"http://{'a' * 64}.example.org",
+        "http://256.1.1.1",
+        "http://[::1%lo]",
+        "http://\ud800",
+        "http://\xad",
         None,
         8470,
     ],
