@@ -37,7 +37,16 @@ class HubAddress:
         return "ws" + self.url.removeprefix("http")
 
     def credentials(self) -> dict[str, str]:
-        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        """The headers that take the token there. If others can read it on the way, that is warned of."""
+        if self.token is None:
+            return {}
+        self.warn_of_plaintext()
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def warn_of_plaintext(self) -> None:
+        """Log a warning, once for each address, if a token would go to another machine without encryption."""
+        if not self.local and self.url.startswith("http:"):
+            _warn_of_plaintext(self.url)
 
 
 def address_of(url: str, *, token: str | None = None) -> HubAddress:
@@ -48,13 +57,9 @@ def address_of(url: str, *, token: str | None = None) -> HubAddress:
 
 
 def addresses_of(url: str, *, token: str | None = None) -> tuple[HubAddress, ...]:
-    """Check the addresses of one hub, separated by commas. A token that would go to one of them in the open is warned of."""
+    """Check the addresses of one hub, separated by commas."""
     several = [one for one in url.split(",") if one.strip()] if "," in str(url) else [url]
-    found = tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
-    for address in found:
-        if token is not None and not address.local and address.url.startswith("http:"):
-            _warn_of_plaintext(address.url)
-    return found
+    return tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
 
 
 @lru_cache(HOSTS_REMEMBERED_MAX)
