@@ -186,6 +186,16 @@ def test_an_error_is_one_line_with_its_code(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("command", ["history ada", "health", "explain ada", "groups list"])
+@pytest.mark.parametrize("host", ["\x9bx", "a..b", "256.1.1.1"])
+def test_an_address_with_a_host_that_cannot_be_one_is_a_line_too(runner: CliRunner, command: str, host: str) -> None:
+    result = runner.invoke(app, [*command.split(), "--hub", f"http://{host}:1"])
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("error invalid_request: The address of the hub cannot be read: ")
+    assert result.stderr.count("\n") == 1
+
+
 def test_an_error_of_the_system_is_one_line_too(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with open_hub(tmp_path / "data") as hub:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import restante
-from restante.client.transport.address import _warn_of_plaintext, address_of
-from restante.client.transport.options import terms_of
+from restante.client.transport.address import _warn_of_plaintext, address_of, addresses_of
 from restante.errors import InvalidRequest
 
 TOKEN = "rst_very-secret"
@@ -23,6 +22,11 @@ TOKEN = "rst_very-secret"
         ("127.0.0.1:8470", "http://127.0.0.1:8470", "ws://127.0.0.1:8470"),
         (" hub.example.org:80/ ", "http://hub.example.org:80", "ws://hub.example.org:80"),
         ("[::1]:8470", "http://[::1]:8470", "ws://[::1]:8470"),
+        (
+            "https://Zoë.example.org:443/ü/",
+            "https://xn--zo-ija.example.org:443/%C3%BC",
+            "wss://xn--zo-ija.example.org:443/%C3%BC",
+        ),
     ],
 )
 def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -> None:
@@ -47,6 +51,14 @@ def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -
         "http://a b",
         "http://host?x=1",
         "http://host/#part",
+        "http://\x9bx:1",
+        "http://a<b",
+        "http://a..b",
+        f"http://{'a' * 64}.example.org",
+        "http://256.1.1.1",
+        "http://[::1%lo]",
+        "http://\ud800",
+        "http://\xad",
         None,
         8470,
     ],
@@ -102,12 +114,14 @@ def test_a_wrong_timeout_is_refused_at_once(timeout: object) -> None:
         ("http://10.9.9.9:8470", None, False),
     ],
 )
-def test_a_token_that_would_go_to_another_machine_in_the_open_is_warned_of_once(
+def test_a_token_that_goes_to_another_machine_in_the_open_is_warned_of_once(
     caplog: pytest.LogCaptureFixture, url: str, token: str | None, warned: bool
 ) -> None:
     _warn_of_plaintext.cache_clear()
-    for _ in range(2):
-        terms_of(url, token=token)
+    addresses = addresses_of(url, token=token)
+    assert not caplog.messages, "it has gone nowhere yet"
+    for address in (*addresses, *addresses):
+        address.credentials()
     assert [record.name for record in caplog.records] == ["restante.client"] * warned
     assert all("without encryption" in message and "secret" not in message for message in caplog.messages)
 

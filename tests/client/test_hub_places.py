@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from restante.client.nodes.hub_places import HubPlaces, home_of_path
-from restante.client.transport.address import addresses_of
+from restante.client.transport.address import _warn_of_plaintext, addresses_of
 from restante.client.transport.exchange import Failure, Response
 from restante.errors import InvalidRequest
 from restante.model.shards.node_answers import NodeMap, NodeState, NodeStatus, ShardState, ShardStatus
@@ -206,6 +206,16 @@ def test_who_is_told_of_another_owner_goes_there_and_reads_the_map() -> None:
     assert scene.to(feed(1)) == C
     assert scene.to(feed(0)) == A
     assert scene.places.map_is_due()
+
+
+def test_a_token_that_goes_where_the_map_leads_in_the_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_of_plaintext.cache_clear()
+    scene = Scene("http://127.0.0.1:1", token="rst_secret")
+    scene.places.learn(map_of(B, C))
+    assert not caplog.messages
+    assert scene.places.place_for(feed(7)).credentials() == {"Authorization": "Bearer rst_secret"}
+    (told,) = caplog.messages
+    assert f"{C} without encryption" in told
 
 
 def test_the_map_is_not_read_again_and_again() -> None:

@@ -174,6 +174,15 @@ def test_the_token_is_not_carried_to_where_it_would_be_less_safe() -> None:
     assert door.address(None).url == "https://a.example.org"
 
 
+def test_a_token_that_goes_to_an_owner_in_the_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    door = SocketDoor(terms_of("http://127.0.0.1:1", token="secret"), "ada", None)
+    door.options(door.address(None))
+    assert not caplog.messages
+    door.options(door.address("http://owner.example.org"))
+    (told,) = caplog.messages
+    assert "http://owner.example.org without encryption" in told
+
+
 def test_names_are_spelled_as_an_address_needs_it() -> None:
     door = SocketDoor(terms_of("http://a.example.org"), "a/b ü", "my phone")
     assert door.url(door.address(None), 0) == (

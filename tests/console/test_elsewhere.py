@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from bench.server import free_port
 from restante.server.serve import ServedHub, start
 from tests.console.conftest import Guarded
@@ -56,6 +58,25 @@ def test_a_hub_elsewhere_is_shown_and_changed(guarded: Guarded) -> None:
             process.send_signal(signal.SIGTERM)
             assert answer.read().endswith(b"event: end\ndata: {}\n\n")
         process.wait(20)
+
+
+def test_a_token_that_goes_to_another_machine_in_the_open_is_warned_of(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The address 0.0.0.0 is this machine, and none that a client knows as such."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    hub = guarded.running.url.replace("127.0.0.1", "0.0.0.0")
+    with _console(hub) as (process, address):
+        browser = Browsing(address)
+        seal = browser.get("/sign-in").page.fields()["seal"]
+        assert capfd.readouterr().err == ""
+        browser.post("/sign-in", {"seal": seal, "token": guarded.secrets["operator"]})
+        browser.get("")
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    told = capfd.readouterr().err
+    assert told.count(f"{hub} without encryption") == 1
+    assert guarded.secrets["operator"] not in told
 
 
 def test_an_open_hub_is_not_shown_to_other_machines(hub: ServedHub) -> None:

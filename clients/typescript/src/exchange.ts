@@ -1,7 +1,7 @@
 /** Requests and answers over HTTP, repeated where that is safe. */
 
 import { target, type Query } from "./address.js";
-import type { HubPlaces } from "./places.js";
+import { warnOfPlaintext, type HubPlaces } from "./places.js";
 import { invalidRequest, problemOf, RestanteError, unavailable } from "./problem.js";
 import { backOff, Deadline, pause, type Retries } from "./retries.js";
 
@@ -127,8 +127,11 @@ export function errorOf(terms: Terms, answer: Answer): RestanteError {
   return new RestanteError("invalid_request", detail, { status });
 }
 
-export function credentials(terms: Terms): Record<string, string> {
-  return terms.token === undefined ? {} : { Authorization: `Bearer ${terms.token}` };
+/** The headers that take the token to an address. If others can read it on the way, that is warned of. */
+export function credentials({ token }: Terms, place: string): Record<string, string> {
+  if (token === undefined) return {};
+  warnOfPlaintext(place);
+  return { Authorization: `Bearer ${token}` };
 }
 
 export function unreachable(terms: Terms, error: unknown): RestanteError {
@@ -148,7 +151,7 @@ async function exchange(terms: Terms, place: string, request: Request, signal?: 
   try {
     const response = await terms.fetch(place + target(request.path, request.query ?? []), {
       method: request.method,
-      headers: { ...request.headers, ...credentials(terms) },
+      headers: { ...request.headers, ...credentials(terms, place) },
       cache: "no-store",
       signal: deadline.signal,
       ...(request.body === undefined ? {} : { body: request.body }),

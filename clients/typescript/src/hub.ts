@@ -121,7 +121,6 @@ function termsOf(url: string | readonly string[], options: HubOptions): Terms {
   checkToken(token);
   if (!(timeout > 0 && timeout < 1e6)) throw invalidRequest(`timeout is a number of seconds above 0, not ${timeout}.`);
   const places = new HubPlaces(url);
-  if (token !== undefined) places.warnOfPlaintext();
   return {
     places,
     get url(): string {

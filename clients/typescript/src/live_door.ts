@@ -62,7 +62,7 @@ export class LiveDoor {
     const deadline = new Deadline(signal);
     deadline.set(this.#terms.timeout);
     try {
-      const stream = await this.#opened(place + this.#target(after, ticket), ticket, deadline);
+      const stream = await this.#opened(place, after, ticket, deadline);
       yield* eventData(pieces(stream, deadline));
     } catch (error) {
       signal?.throwIfAborted();
@@ -73,8 +73,14 @@ export class LiveDoor {
     }
   }
 
-  async #opened(url: string, ticket: string | undefined, deadline: Deadline): Promise<ReadableStream<Uint8Array>> {
-    const headers = { Accept: "text/event-stream", ...(ticket === undefined ? credentials(this.#terms) : {}) };
+  async #opened(
+    place: string,
+    after: number | undefined,
+    ticket: string | undefined,
+    deadline: Deadline,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const url = place + this.#target(after, ticket);
+    const headers = { Accept: "text/event-stream", ...(ticket === undefined ? credentials(this.#terms, place) : {}) };
     const response = await this.#terms.fetch(url, { headers, cache: "no-store", signal: deadline.signal });
     if (response.status !== 200 || response.body === null) throw errorOf(this.#terms, await answerOf(response));
     return response.body;

@@ -25,16 +25,6 @@ export class HubPlaces {
     return this.#own[this.#turn % this.#own.length]!;
   }
 
-  /** Warn once of each address to which a token would go for everybody on the way to read. */
-  warnOfPlaintext(): void {
-    for (const one of this.#own) {
-      const { protocol, hostname } = new URL(one);
-      if (protocol !== "http:" || LOOPBACK.test(hostname) || warned.has(one)) continue;
-      warned.add(one);
-      console.warn(`restante: the token goes to ${one} without encryption: who listens on the way can use it. Use https://.`);
-    }
-  }
-
   /** This one does not answer, or refuses for now: the next one is asked. */
   passOn(place: string): void {
     if (place === this.url) this.#turn += 1;
@@ -48,6 +38,14 @@ export class HubPlaces {
     if (NOWHERE.test(other.hostname) || (LOOPBACK.test(other.hostname) && !LOOPBACK.test(own.hostname))) return undefined;
     return own.protocol === "https:" && other.protocol !== "https:" ? undefined : found;
   }
+}
+
+/** Warn, once of each address, if a token would go there for everybody on the way to read. */
+export function warnOfPlaintext(place: string): void {
+  const { protocol, hostname } = new URL(place);
+  if (protocol !== "http:" || LOOPBACK.test(hostname) || warned.has(place)) return;
+  warned.add(place);
+  console.warn(`restante: the token goes to ${place} without encryption: who listens on the way can use it. Use https://.`);
 }
 
 function parsed(address: string): string | undefined {

@@ -83,13 +83,24 @@ test("no address is none", () => {
   assert.throws(() => connect("http://a.test,"));
 });
 
-test("a token that would go to another machine in the open is warned of once", (context) => {
+test("a token that goes to another machine in the open is warned of once, also where a node sent it", async (context) => {
   const said = context.mock.method(console, "warn", () => undefined).mock;
-  for (const address of ["http://10.1.2.3:8470", "http://10.1.2.3:8470", "https://hub.example.org", OPEN, "http://a.localhost"]) {
-    connect(address, { token: "rst_secret" });
+  const owner = await server(context, RECEIPT);
+  const node = await server(context, ...TWICE.map(() => elsewhere("http://10.1.2.4:8470")), RECEIPT);
+  /** The network: all machines but the node are the owner. */
+  const fetch = (url: string | URL | Request, options?: RequestInit): Promise<Response> => {
+    const { origin, pathname } = new URL(String(url));
+    return globalThis.fetch((origin === node.url ? node.url : owner.url) + pathname, options);
+  };
+  for (const address of [node.url, "http://10.1.2.3:8470", "http://10.1.2.3:8470", "https://hub.example.org", "http://a.localhost"]) {
+    const guarded = connect(address, { token: "rst_secret", retries: QUICK, fetch });
+    assert.equal((await guarded.send({ recipient: "alice", data: 1 })).accepted, 1);
   }
-  connect("http://10.1.2.4:8470");
-  assert.equal(said.callCount(), 1);
-  assert.match(String(said.calls[0]?.arguments[0]), /10\.1\.2\.3:8470 without encryption/);
-  assert.doesNotMatch(String(said.calls[0]?.arguments[0]), /secret/);
+  await connect("http://10.1.2.3:8470", { fetch }).send({ recipient: "alice", data: 1 });
+  const told = said.calls.map((call) => String(call.arguments[0]));
+  assert.deepEqual(told.map((text) => /http\S+ without encryption/.exec(text)?.[0]), [
+    "http://10.1.2.4:8470 without encryption",
+    "http://10.1.2.3:8470 without encryption",
+  ]);
+  assert.doesNotMatch(told.join(), /secret/);
 });

@@ -6,7 +6,9 @@ import logging
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote, urlsplit
+
+from pyreqwest.http import Url
 
 from restante.errors import InvalidRequest
 from restante.limits import HOSTS_REMEMBERED_MAX
@@ -35,25 +37,29 @@ class HubAddress:
         return "ws" + self.url.removeprefix("http")
 
     def credentials(self) -> dict[str, str]:
-        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        """The headers that take the token there. If others can read it on the way, that is warned of."""
+        if self.token is None:
+            return {}
+        self.warn_of_plaintext()
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def warn_of_plaintext(self) -> None:
+        """Log a warning, once for each address, if a token would go to another machine without encryption."""
+        if not self.local and self.url.startswith("http:"):
+            _warn_of_plaintext(self.url)
 
 
 def address_of(url: str, *, token: str | None = None) -> HubAddress:
     """Check an address."""
-    parts = _split(url)
-    host = parts.hostname or ""
+    spelled = _spelled(url)
     _check_token(token)
-    return HubAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", is_loopback(host), token)
+    return HubAddress(spelled, is_loopback(urlsplit(spelled).hostname or ""), token)
 
 
 def addresses_of(url: str, *, token: str | None = None) -> tuple[HubAddress, ...]:
-    """Check the addresses of one hub, separated by commas. A token that would go to one of them in the open is warned of."""
+    """Check the addresses of one hub, separated by commas."""
     several = [one for one in url.split(",") if one.strip()] if "," in str(url) else [url]
-    found = tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
-    for address in found:
-        if token is not None and not address.local and address.url.startswith("http:"):
-            _warn_of_plaintext(address.url)
-    return found
+    return tuple(dict.fromkeys(address_of(one, token=token) for one in several or [url]))
 
 
 @lru_cache(HOSTS_REMEMBERED_MAX)
@@ -72,14 +78,16 @@ def segment(name: object, what: str) -> str:
     return quote(name, safe="")
 
 
-def _split(url: object) -> SplitResult:
+def _spelled(url: object) -> str:
+    """The address in ASCII: whatever carries a request, it asks the same host."""
     if not isinstance(url, str):
         raise InvalidRequest(f"The address of a hub must be text, {_EXAMPLE}, not {type(url).__name__}.")
+    text = _with_scheme(url.strip())
     try:
-        parts = urlsplit(_with_scheme(url.strip()))
+        parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise InvalidRequest(f"The address of the hub cannot be read: {error}. Give one {_EXAMPLE}.") from error
+        raise _unreadable(error) from error
     if parts.username is not None or parts.password is not None:
         # The error does not repeat the address, because the address holds a secret.
         raise InvalidRequest("The address of a hub must not hold a user and a password. Give a token instead: token=….")
@@ -87,7 +95,17 @@ def _split(url: object) -> SplitResult:
         raise InvalidRequest(f"{url!r} is not the address of a hub. Give one {_EXAMPLE}.")
     if parts.query or parts.fragment:
         raise InvalidRequest(f"The address {url!r} has a query or a fragment: leave out the part from ? or # on.")
-    return parts
+    try:
+        read = Url(text)
+        host = read.host_str or ""
+        host.encode("idna")  # Refuses labels that are empty or too long, which no resolver takes.
+    except ValueError as error:
+        raise _unreadable(error) from error
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{read.path.rstrip('/')}"
+
+
+def _unreadable(error: ValueError) -> InvalidRequest:
+    return InvalidRequest(f"The address of the hub cannot be read: {error}. Give one {_EXAMPLE}.")
 
 
 def _with_scheme(text: str) -> str:

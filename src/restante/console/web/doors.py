@@ -139,6 +139,8 @@ class NetworkDoor:
     async def _asked(
         self, place: HubAddress, method: str, target: str, headers: Mapping[str, str], body: bytes
     ) -> HubAnswer:
+        if "authorization" in headers:
+            place.warn_of_plaintext()
         builder = self._client.request(method, place.url + target)
         builder = builder.timeout(timedelta(seconds=CONSOLE_HUB_SECONDS)).headers(
             {name: value for name, value in headers.items() if name.lower() != "host"}
