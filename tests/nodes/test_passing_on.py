@@ -57,13 +57,19 @@ def opened(node: ThreadedNode, sent: bytes) -> socket.socket:
     return connection
 
 
+def answered(connection: socket.socket) -> bytes:
+    """What the node answers first; it waits a while for a client that goes on, which is left out here."""
+    with connection:
+        return connection.recv(65_536)
+
+
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("kind", UPGRADES)
 def test_the_body_of_an_upgrade_does_not_reach_the_next_caller(nodes: list[ThreadedNode], kind: str, body: str) -> None:
     wire = Wire(nodes[0].url)
-    for name in NAMES:
+    for name in NAMES[:4]:
         sent = (UPGRADES[kind] + BODIES[body]).replace(b"/ada", b"/" + name.encode(), 1)
-        assert rest(opened(nodes[0], sent)).startswith(b"HTTP/1.1 400")
+        assert answered(opened(nodes[0], sent)).startswith(b"HTTP/1.1 400")
         assert wire.get(f"/v1/recipients/{name}/explain").json()["reason"] == "ready"
     assert [wire.get(f"/v1/recipients/{name}/explain").json()["reason"] for name in NAMES] == ["ready"] * len(NAMES)
 
@@ -188,9 +194,10 @@ def test_a_far_end_that_answers_before_it_has_the_whole_request_is_asked_no_more
 # Who is let in
 
 
-@pytest.fixture
-def closed(tmp_path: Path) -> Iterator[tuple[list[ThreadedNode], str]]:
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[ThreadedNode], str]]:
     """Two nodes that ask for tokens, and the token of a worker."""
+    tmp_path = tmp_path_factory.mktemp("closed")
     tokens = TokenFile(tmp_path / FILE_NAME)
     text = tokens.create(roles=[Role.WORKER, Role.PUBLISHER], groups=["shop"])
     for name in "ab":
@@ -215,9 +222,9 @@ def test_a_stranger_is_refused_before_the_body_is_read(
     closed: tuple[list[ThreadedNode], str], what: str, query: bytes
 ) -> None:
     (node, _), _ = closed
-    for number in range(16):
+    for number in (0, 5, 9, 15):
         head = LARGE[what] % number + query + b" HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        answer = rest(opened(node, head + b"content-length: %d\r\n\r\n{" % SEND_BYTES_MAX))
+        answer = answered(opened(node, head + b"content-length: %d\r\n\r\n{" % SEND_BYTES_MAX))
         assert answer.startswith(b"HTTP/1.1 400" if query else b"HTTP/1.1 401"), answer
     assert node.node.desk.room.publish_bytes == 0
 
@@ -238,7 +245,7 @@ def test_a_small_route_takes_a_small_body_at_every_node(closed: tuple[list[Threa
     for node in nodes:
         head = b"PUT /v1/groups/shop/positions/3 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         head += b"authorization: Bearer %b\r\ncontent-length: %d\r\n\r\n{" % (token.encode(), REQUEST_BYTES_MAX + 1)
-        assert rest(opened(node, head)).startswith(b"HTTP/1.1 413")
+        assert answered(opened(node, head)).startswith(b"HTTP/1.1 413")
 
 
 # Web sockets
