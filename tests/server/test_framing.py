@@ -94,7 +94,7 @@ def test_frames_before_the_answer_of_the_handshake_are_refused(running: ServedHu
 
 
 def test_a_handshake_that_nobody_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(tmp_path / "data", header_seconds=1) as running:
+    with serving(tmp_path / "data", header_seconds=1, drain_seconds=0) as running:
 
         async def never(_: Route, exchange: Exchange) -> None:
             await asyncio.Event().wait()
