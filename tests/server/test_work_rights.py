@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import ipc
 
 from restante.limits import FEW_ACTIONS_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from restante.wire.media import ARROW
 from tests.server.wire import Answer, Wire
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, groups=GroupSettings(heartbeat_seconds=600))
@@ -156,6 +158,29 @@ def test_what_another_generation_was_handed_may_not_be_reported_once_the_name_wa
     _, generation = place.member("owner")
     assert place.report("owner", generation, "done", location="/forged")["taken"] == 0
     assert place.seen(action_id)["state"] == "accepted"
+
+
+@pytest.mark.parametrize("accept", ["application/json", ARROW, f"{ARROW}, application/json;q=0.9"])
+def test_of_an_action_that_nobody_has_declared_a_worker_gets_what_it_takes_to_report_it(
+    place: Place, accept: str
+) -> None:
+    action = {"concerns": "item", "origin": "shop", "data": {"card": "secret-4711"}, "id": "order-7"}
+    for name in ("undeclared", "other"):
+        assert place.wires["shop"]("POST", f"/v1/actions/{name}", action | {"concerns": name}).status == 202
+    member_id, generation = place.member("thief")
+    asked = {"after": [{"partition": 0, "generation": generation, "position": 0}]}
+    path = f"/v1/groups/thief/members/{member_id}/next"
+    answer = place.wires["thief"]("POST", path, asked, headers={"accept": accept})
+    assert answer.status == 200, answer.body
+    assert answer.body.count(b"secret-4711") == 1, "its own"
+    if accept == ARROW:
+        rows = ipc.open_stream(answer.body).read_all().to_pylist()
+        (row,) = [row for row in rows if row["owner"] == "nobody"]
+        assert (row["data"], dict(row["properties"])) == (None, {"action": "undeclared"})
+    else:
+        (row,) = [row for page in answer.json()["pages"] for row in page["changes"] if row["owner"] == "nobody"]
+        assert "data" not in row or row["data"] is None
+        assert (row["recipient"], row["properties"]) == ("undeclared", {"action": "undeclared"})
 
 
 def test_what_was_handed_out_as_undeclared_may_only_be_reported_so(place: Place) -> None:
