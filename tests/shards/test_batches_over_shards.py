@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -216,6 +217,22 @@ def test_a_sealed_batch_that_is_not_complete_has_something_pending(shards: Shard
     status = shards.of(batch).call(ReadBatch(batch))
     assert (status.items, status.pending, status.state) == (4, 0, BatchState.COMPLETE)
     assert shards.hubs[0].core.memory(BatchMemory).completed == 1
+
+
+def test_a_sealed_batch_shows_no_item_that_never_was(shards: Shards) -> None:
+    """Nothing is bound to it that could be pending. Until home learns that this is final, it cannot say how the batch is."""
+    batch, own = opened(shards), "018f4e2a-0000-7000-8000-00000000000a"
+    shards.of(FAR[0]).call(Publish.of([Message(recipient=FAR[0], text="0", id=own)]))
+    publish(shards, batch, FAR[0], numbered=own)
+    shards.lose = (CloseBatchParts,)
+    with suppress(Unavailable):
+        shards.of(batch).call(SealBatch(batch))
+    with pytest.raises(Unavailable, match="sealed"):
+        shards.of(batch).call(ReadBatch(batch))
+    shards.lose = ()
+    status = shards.of(batch).call(ReadBatch(batch))
+    assert (status.items, status.pending, status.state) == (0, 0, BatchState.COMPLETE)
+    assert (status.duplicates, shards.hubs[0].core.memory(BatchMemory).completed) == (1, 1)
 
 
 def test_an_enlisting_that_comes_late_opens_nothing_that_is_closed(shards: Shards) -> None:
