@@ -298,3 +298,25 @@ def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(
     assert [made("operator", f"o{number}").status for number in range(4)] == [200] * 4
     assert place.wires["operator"]("DELETE", "/v1/groups/g0").status == 204
     assert made("everywhere", "g3").status == 200
+
+
+def test_a_token_with_its_share_of_names_is_refused_and_others_are_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.limits.ACTIONS_OF_OWNER_MAX", 3)
+
+    def named(who: str, group: str, *names: str) -> Answer:
+        return place.wires[who]("PUT", f"/v1/groups/{group}", {"actions": names})
+
+    assert named("everywhere", "g0", "a", "b").status == 200
+    assert named("everywhere", "g1", "c").status == 200
+    for group in ("g1", "g2"):
+        refused = named("everywhere", group, "d")
+        assert (refused.status, refused.problem["code"], "3" in refused.problem["detail"]) == (
+            *(400, "invalid_request", True),
+        )
+    assert named("everywhere", "g1", "c").status == 200
+    assert named("fresh", "fresh", "d", "e", "f").status == 200
+    assert named("operator", "o", *map(str, range(10))).status == 200
+    assert place.wires["operator"]("DELETE", "/v1/groups/g0/actions/b").status == 204
+    assert named("everywhere", "g1", "b").status == 200
