@@ -9,6 +9,7 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
+from restante.calls.groups import DefineGroup, DeleteGroup, DropAction, JoinGroup, LeaveGroup, ReadGroup
 from restante.client.surface import sync
 from restante.model.publishing.message import Message
 from tests.client.conftest import QUICK
@@ -77,6 +78,24 @@ def test_withdrawing_is_done_though_its_answer_was_lost(behind: sync.Hub, hub: s
         act(message_id)
     assert proxy.cuts == 3
     assert hub.recipient("ada").peek() is None
+
+
+def test_what_is_taken_from_a_group_is_gone_though_the_answer_was_lost(
+    behind: sync.Hub, hub: sync.Hub, proxy: CuttingProxy
+) -> None:
+    behind.link.call(DefineGroup("shop", actions=("pay", "keep")))
+    proxy.cut_after()
+    behind.link.call(DropAction("shop", "pay"))
+    assert hub.link.call(ReadGroup("shop")).actions == ("keep",)
+    member = behind.link.call(JoinGroup("shop", "worker")).member_id
+    proxy.cut_after()
+    behind.link.call(LeaveGroup("shop", member))
+    assert hub.link.call(ReadGroup("shop")).members == ()
+    proxy.cut_after()
+    behind.link.call(DeleteGroup("shop"))
+    assert proxy.cuts == 3
+    with pytest.raises(errors.GroupUnknown):
+        behind.link.call(DeleteGroup("shop"))
 
 
 def test_patience_ends(behind: sync.Hub, hub: sync.Hub, proxy: CuttingProxy) -> None:

@@ -269,6 +269,23 @@ def test_what_is_disabled_is_disabled_for_every_probe_and_in_the_tree(
         assert ready == [name for name in checks if name != "deep_write"]
 
 
+def test_a_disk_that_is_not_measured_fails_no_probe_while_commits_find_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_with(disabled=("disk_left",), bounds=bounded(disk_left=(101, 100.5)))
+    with served(tmp_path, settings) as (running, wire):
+        monkeypatch.setattr("restante.server.routes.health.DISK_FREE_BYTES_MIN", 2**70)
+        for without_room, expected in ((10**6, []), (0.0, ["disk"])):
+            monkeypatch.setattr(type(running.desk.hub), "seconds_without_room", lambda _, own=without_room: own)
+            monkeypatch.setattr(
+                type(running.desk.hub.core.committer), "seconds_without_room", lambda _, o=without_room: o
+            )
+            assert [*not_green(leaves(running, wire))] == [*(["store"] if expected else [])]
+            assert [*failing(wire)] == expected
+            ready = [check["name"] for check in wire.get("/readyz").json()["checks"] if check["status"] == "fail"]
+            assert ready == expected
+
+
 def test_requests_that_fail_turn_the_doors_and_those_that_wait_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import ipc
 
 from restante.limits import FEW_ACTIONS_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from restante.wire.media import ARROW
 from tests.server.wire import Answer, Wire
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, groups=GroupSettings(heartbeat_seconds=600))
@@ -158,6 +160,29 @@ def test_what_another_generation_was_handed_may_not_be_reported_once_the_name_wa
     assert place.seen(action_id)["state"] == "accepted"
 
 
+@pytest.mark.parametrize("accept", ["application/json", ARROW, f"{ARROW}, application/json;q=0.9"])
+def test_of_an_action_that_nobody_has_declared_a_worker_gets_what_it_takes_to_report_it(
+    place: Place, accept: str
+) -> None:
+    action = {"concerns": "item", "origin": "shop", "data": {"card": "secret-4711"}, "id": "order-7"}
+    for name in ("undeclared", "other"):
+        assert place.wires["shop"]("POST", f"/v1/actions/{name}", action | {"concerns": name}).status == 202
+    member_id, generation = place.member("thief")
+    asked = {"after": [{"partition": 0, "generation": generation, "position": 0}]}
+    path = f"/v1/groups/thief/members/{member_id}/next"
+    answer = place.wires["thief"]("POST", path, asked, headers={"accept": accept})
+    assert answer.status == 200, answer.body
+    assert answer.body.count(b"secret-4711") == 1, "its own"
+    if accept == ARROW:
+        rows = ipc.open_stream(answer.body).read_all().to_pylist()
+        (row,) = [row for row in rows if row["owner"] == "nobody"]
+        assert (row["data"], dict(row["properties"])) == (None, {"action": "undeclared"})
+    else:
+        (row,) = [row for page in answer.json()["pages"] for row in page["changes"] if row["owner"] == "nobody"]
+        assert "data" not in row or row["data"] is None
+        assert (row["recipient"], row["properties"]) == ("undeclared", {"action": "undeclared"})
+
+
 def test_what_was_handed_out_as_undeclared_may_only_be_reported_so(place: Place) -> None:
     action_id = place.send("undeclared")
     generation, handed = place.hand_out("thief")
@@ -273,3 +298,25 @@ def test_a_token_with_its_share_of_groups_is_refused_and_others_are_not(
     assert [made("operator", f"o{number}").status for number in range(4)] == [200] * 4
     assert place.wires["operator"]("DELETE", "/v1/groups/g0").status == 204
     assert made("everywhere", "g3").status == 200
+
+
+def test_a_token_with_its_share_of_names_is_refused_and_others_are_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.limits.ACTIONS_OF_OWNER_MAX", 3)
+
+    def named(who: str, group: str, *names: str) -> Answer:
+        return place.wires[who]("PUT", f"/v1/groups/{group}", {"actions": names})
+
+    assert named("everywhere", "g0", "a", "b").status == 200
+    assert named("everywhere", "g1", "c").status == 200
+    for group in ("g1", "g2"):
+        refused = named("everywhere", group, "d")
+        assert (refused.status, refused.problem["code"], "3" in refused.problem["detail"]) == (
+            *(400, "invalid_request", True),
+        )
+    assert named("everywhere", "g1", "c").status == 200
+    assert named("fresh", "fresh", "d", "e", "f").status == 200
+    assert named("operator", "o", *map(str, range(10))).status == 200
+    assert place.wires["operator"]("DELETE", "/v1/groups/g0/actions/b").status == 204
+    assert named("everywhere", "g1", "b").status == 200

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -18,9 +21,10 @@ from restante.calls.batches import (
     ReapBatches,
     SealBatch,
 )
+from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.publishing import Publish
-from restante.calls.shards import CloseBatchParts, EnlistBatch, ReportBatchParts
+from restante.calls.shards import CloseBatchParts, DeliverNotice, EnlistBatch, ReportBatchParts
 from restante.errors import BatchSealed, BatchUnknown, InvalidRequest, Unavailable
 from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.memory import BatchMemory
@@ -28,6 +32,7 @@ from restante.hub.batches.part_calls import between_shards
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.subjects import FUNCTIONS
 from restante.hub.engine.procedures import run
+from restante.model.access.access import Grant, Role
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.storage.changes import Space
@@ -214,6 +219,22 @@ def test_a_sealed_batch_that_is_not_complete_has_something_pending(shards: Shard
     assert shards.hubs[0].core.memory(BatchMemory).completed == 1
 
 
+def test_a_sealed_batch_shows_no_item_that_never_was(shards: Shards) -> None:
+    """Nothing is bound to it that could be pending. Until home learns that this is final, it cannot say how the batch is."""
+    batch, own = opened(shards), "018f4e2a-0000-7000-8000-00000000000a"
+    shards.of(FAR[0]).call(Publish.of([Message(recipient=FAR[0], text="0", id=own)]))
+    publish(shards, batch, FAR[0], numbered=own)
+    shards.lose = (CloseBatchParts,)
+    with suppress(Unavailable):
+        shards.of(batch).call(SealBatch(batch))
+    with pytest.raises(Unavailable, match="sealed"):
+        shards.of(batch).call(ReadBatch(batch))
+    shards.lose = ()
+    status = shards.of(batch).call(ReadBatch(batch))
+    assert (status.items, status.pending, status.state) == (0, 0, BatchState.COMPLETE)
+    assert (status.duplicates, shards.hubs[0].core.memory(BatchMemory).completed) == (1, 1)
+
+
 def test_an_enlisting_that_comes_late_opens_nothing_that_is_closed(shards: Shards) -> None:
     batch = opened(shards)
     shards.lose_answers = (EnlistBatch,)
@@ -284,6 +305,55 @@ def test_a_mailbox_of_another_shard_is_told_of_the_completion(shards: Shards) ->
     assert shards.of(batch).call(SealBatch(batch)).complete is True
     wait_until(lambda: isinstance(shards.of(AWAY[1]).call(Peek(AWAY[1])), BundleAnswer))
     assert collect(shards, AWAY[1]) == 1
+
+
+class HeldNotices(Shards):
+    """Shards between which messages about completed batches wait until they are let go."""
+
+    def __init__(self, count: int) -> None:
+        self.held, self.told = threading.Event(), queue.Queue[str]()
+        super().__init__(count)
+
+    def carry(self, partition: int, call: Call[Answer]) -> Answer:
+        if isinstance(call, DeliverNotice):
+            self.told.put(call.recipient)
+            assert self.held.wait(60)
+        return super().carry(partition, call)
+
+    def __exit__(self, *_: object) -> None:
+        self.held.set()
+        super().__exit__()
+
+
+def test_a_mailbox_is_told_of_the_completion_though_another_shard_is_silent() -> None:
+    with HeldNotices(3) as shards:
+        for recipient in (FAR[1], FAR[1], AWAY[1], NEAR[1]):
+            batch = opened(shards, notify=recipient)
+            assert shards.of(batch).call(SealBatch(batch)).complete is True
+        wait_until(lambda: isinstance(shards.of(NEAR[1]).call(Peek(NEAR[1])), BundleAnswer))
+        assert {shards.told.get(timeout=60), shards.told.get(timeout=60)} == {FAR[1], AWAY[1]}
+        assert shards.told.empty(), "a shard is told one thing at a time"
+
+
+def test_many_messages_of_one_owner_do_not_hold_up_the_one_of_another() -> None:
+    greedy, other = (Grant(name, frozenset({Role.PUBLISHER}), frozenset({name})) for name in ("greedy", "other"))
+    with HeldNotices(3) as shards:
+        hub = shards.of(HOME_KEY)
+        for caller, recipient in [(greedy, FAR[0])] * 30 + [(other, FAR[1])]:
+            own = hub.on_behalf_of(caller)
+            batch = own.call(OpenBatch(key=HOME_KEY, notify=recipient)).id
+            assert own.call(SealBatch(batch)).complete is True
+        shards.held.set()
+        assert FAR[1] in [shards.told.get(timeout=60) for _ in range(3)]
+
+
+def test_a_shard_that_is_away_is_left_alone_for_a_while() -> None:
+    with Shards(3) as shards:
+        shards.lose = (DeliverNotice,)
+        batch = opened(shards, notify=FAR[1])
+        assert shards.of(batch).call(SealBatch(batch)).complete is True
+        schedule = shards.of(batch).core.memory(BatchMemory).notices
+        wait_until(lambda: any(line.failures for own in schedule._owners.values() for line in own.lines.values()))
 
 
 def test_a_unique_key_and_an_id_of_another_shard_do_not_go_together(shards: Shards) -> None:

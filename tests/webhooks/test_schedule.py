@@ -7,11 +7,12 @@ import threading
 
 from restante import limits
 from restante.hub.batches.notice_schedule import NoticePlace, NoticeSchedule, Turn
-from restante.model.batches.notice import THIS_HUB, NoticeReceiver
+from restante.model.batches.notice import NoticeReceiver
 
 SECONDS = 30.0
 SECOND = 1_000_000
 A, B = (NoticeReceiver(b"", name) for name in "ab")
+MAILBOX = NoticeReceiver(b"")
 FIRST, SECOND_PLACE, THIRD = (NoticePlace(0, key) for key in (b"1", b"2", b"3"))
 
 
@@ -112,7 +113,7 @@ def test_a_thousand_receivers_leave_nothing_behind() -> None:
     clock.now = 1_000
     while (turn := taken(schedule, clock)) is not None:
         schedule.done(turn, again_at=None, reached=False, now=clock.now)
-    assert (schedule._owners, schedule._known, schedule._webhooks) == ({}, set(), 0)
+    assert (schedule._owners, schedule._known, schedule._busy.total()) == ({}, set(), 0)
 
 
 def receivers(owner: bytes, count: int) -> list[NoticeReceiver]:
@@ -145,5 +146,36 @@ def test_a_message_waits_for_no_webhook() -> None:
     while taken(schedule, clock) is not None:
         turns += 1
     assert turns == limits.WEBHOOKS_AT_ONCE_MAX
-    schedule.add(THIS_HUB, FIRST, 0)
-    assert taken(schedule, clock) == Turn(THIS_HUB, FIRST)
+    schedule.add(MAILBOX, FIRST, 0)
+    assert taken(schedule, clock) == Turn(MAILBOX, FIRST)
+
+
+def test_messages_of_one_owner_hold_up_one_of_another_for_one_turn() -> None:
+    schedule, clock, owners = NoticeSchedule(), Hand(), []
+    for number in range(100):
+        schedule.add(NoticeReceiver(b"x"), NoticePlace(0, b"x%d" % number), 0)
+    for number in range(3):
+        turn = taken(schedule, clock)
+        assert turn is not None
+        assert taken(schedule, clock) is None, "a shard gets one message at a time"
+        schedule.add(NoticeReceiver(b"y"), NoticePlace(0, b"y%d" % number), 1)
+        clock.now = 1
+        schedule.done(turn, again_at=None, reached=True, now=clock.now)
+        owners.append(turn.receiver.owner)
+    assert owners.count(b"y") == 1
+    for _ in range(4):
+        turn = taken(schedule, clock)
+        assert turn is not None
+        schedule.done(turn, again_at=None, reached=True, now=clock.now)
+        owners.append(turn.receiver.owner)
+    assert owners == [b"x", b"x", b"y", b"x", b"y", b"x", b"y"]
+
+
+def test_a_message_waits_for_no_other_shard() -> None:
+    schedule, clock = NoticeSchedule(), Hand()
+    schedule.add(NoticeReceiver(b"x", shard=1), FIRST, 0)
+    schedule.add(NoticeReceiver(b"x", shard=1), SECOND_PLACE, 0)
+    schedule.add(NoticeReceiver(b"x", shard=2), THIRD, 0)
+    assert taken(schedule, clock) == Turn(NoticeReceiver(b"x", shard=1), FIRST)
+    assert taken(schedule, clock) == Turn(NoticeReceiver(b"x", shard=2), THIRD)
+    assert taken(schedule, clock) is None

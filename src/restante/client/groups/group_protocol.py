@@ -34,6 +34,7 @@ from restante.client.transport.http_answers import expect, unreadable, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_ARROW, FOR_JSON, WITH_JSON, Dialogues, done, read, said, whole_number
 from restante.client.transport.retries import Answered, answered
+from restante.errors import ActionUnknown, GroupUnknown, MemberUnknown, RestanteError
 from restante.model.groups.group_answers import (
     Checkpointed,
     FewPages,
@@ -72,7 +73,7 @@ def groups(terms: Terms, call: ListGroups) -> Dialogue[GroupPage]:
 
 
 def delete(terms: Terms, call: DeleteGroup) -> Dialogue[None]:
-    yield from _without_body(terms, "DELETE", _group(call.group))
+    yield from _removed(terms, _group(call.group), GroupUnknown)
 
 
 def join(terms: Terms, call: JoinGroup) -> Dialogue[Joined]:
@@ -81,7 +82,7 @@ def join(terms: Terms, call: JoinGroup) -> Dialogue[Joined]:
 
 
 def leave(terms: Terms, call: LeaveGroup) -> Dialogue[None]:
-    yield from _without_body(terms, "DELETE", _member(call.group, call.member_id))
+    yield from _removed(terms, _member(call.group, call.member_id), MemberUnknown)
 
 
 def heartbeat(terms: Terms, call: SendHeartbeat) -> Dialogue[HeartbeatAnswer]:
@@ -132,19 +133,30 @@ def reset(terms: Terms, call: ResetPosition) -> Dialogue[Checkpointed]:
 
 
 def pause(terms: Terms, call: PauseGroup) -> Dialogue[None]:
-    yield from _without_body(terms, "POST", f"{_group(call.group)}/pause")
+    yield from _without_body(terms, f"{_group(call.group)}/pause")
 
 
 def resume(terms: Terms, call: ResumeGroup) -> Dialogue[None]:
-    yield from _without_body(terms, "POST", f"{_group(call.group)}/resume")
+    yield from _without_body(terms, f"{_group(call.group)}/resume")
 
 
 def drop_action(terms: Terms, call: DropAction) -> Dialogue[None]:
-    yield from _without_body(terms, "DELETE", f"{_group(call.group)}/actions/{segment(call.action, 'action')}")
+    yield from _removed(terms, f"{_group(call.group)}/actions/{segment(call.action, 'action')}", ActionUnknown)
 
 
-def _without_body(terms: Terms, method: str, path: str) -> Dialogue[None]:
-    yield from done(terms, HttpRequest(method, path, terms.timeout, headers=FOR_JSON), 204)
+def _without_body(terms: Terms, path: str) -> Dialogue[None]:
+    yield from done(terms, HttpRequest("POST", path, terms.timeout, headers=FOR_JSON), 204)
+
+
+def _removed(terms: Terms, path: str, unknown: type[RestanteError]) -> Dialogue[None]:
+    """Counts as done when an earlier attempt that got no answer may have done it, and the hub does not know it any more."""
+    request = HttpRequest("DELETE", path, terms.timeout, headers=FOR_JSON)
+    answer: Answered = yield from answered(terms, lambda _: request)
+    try:
+        expect(answer.response, terms.address, 204)
+    except unknown:
+        if not answer.maybe_done:
+            raise
 
 
 def _posted(terms: Terms, path: str, body: object) -> HttpRequest:

@@ -340,7 +340,12 @@ def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
     with suppress(Unavailable):
         run(core, learning_final(core, batch_id))
     row, total = _snapshot(core, batch_id, caller)
-    return _status(core, batch_id, row, total if row.completed_at else with_unreported(total))
+    shown = total if row.completed_at else with_unreported(total)
+    if shown is None and row.counting is Counting.EXACT:
+        raise Unavailable(
+            f"Batch {uuid_text(batch_id)} is sealed, and some shards have not said yet that nothing more of it comes. Ask again."
+        )
+    return _status(core, batch_id, row, total if shown is None else shown)
 
 
 def _snapshot(core: Core, batch_id: bytes, caller: Grant) -> tuple[BatchRow, Counts]:

@@ -18,8 +18,17 @@ from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch import BatchRow, Counts
 from restante.model.batches.batch_answers import Delivery
-from restante.model.batches.notice import NOTIFY, WEBHOOK, NoticeState, decode_notice, encode_notice, receiver_of
+from restante.model.batches.notice import (
+    NOTIFY,
+    WEBHOOK,
+    NoticeReceiver,
+    NoticeState,
+    decode_notice,
+    encode_notice,
+    webhook_receiver,
+)
 from restante.model.mailboxes.answers import moment
+from restante.model.shards.ranges import shard_of
 from restante.model.storage.changes import Space
 
 _WAYS = (WEBHOOK, NOTIFY)
@@ -58,8 +67,17 @@ def put_notices(core: Core, draft: RequestDraft, partition: int, batch_id: bytes
             place = NoticePlace(partition, notice_key(batch_id, way))
             draft.put(partition, Space.BATCH_NOTICE, place.key, encode_notice(state))
             draft.applies.append(
-                partial(core.memory(BatchMemory).notices.add, receiver_of(way, state), place, state.next_at)
+                partial(core.memory(BatchMemory).notices.add, receiver_of(core, way, state), place, state.next_at)
             )
+
+
+def receiver_of(core: Core, way: str, state: NoticeState) -> NoticeReceiver:
+    if way == WEBHOOK:
+        return webhook_receiver(state)
+    partition = core.locate(state.target).partition
+    return NoticeReceiver(
+        state.owner, shard=0 if core.shard is None else shard_of(core.shard.carrier.ranges(), partition)
+    )
 
 
 def deliveries(core: Core, partition: int, batch_id: bytes) -> tuple[Delivery, ...]:

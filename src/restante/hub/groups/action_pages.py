@@ -1,6 +1,7 @@
 """Pages for a member of a group with actions: waiting actions whose names belong to its group, or to no group.
 
-Settled actions and those of other groups are left out. Each row says whether the name belongs to the group (`owner`), and
+Settled actions and those of other groups are left out. Of an action whose name belongs to no group, a member gets what it takes
+to report that: the name, and neither the data nor other properties. Each row says whether the name belongs to the group (`owner`), and
 how often the action was tried and how many workers died of it, as far as the hub knows (`attempts`, `deaths`), because a
 worker's own knowledge may be out of date.
 """
@@ -20,6 +21,7 @@ from restante.model.actions.action_kind import ACTION_KIND, ACTION_PROPERTY
 from restante.model.actions.action_row import action_key, decode_action
 from restante.model.actions.settled_heads import is_open
 from restante.model.columns.arrow import column_of, numbers_of, string_array
+from restante.model.columns.properties import MAP_TYPE
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.head import EMPTY_HEAD, Head, decode_head
 from restante.model.storage.keys import Cabinet, cabinet_key
@@ -39,7 +41,8 @@ def handed_out(core: Core, group: str, partition: int, generation: int, table: p
     memory.hand_out(partition, actions)
     attempts = [_attempts(memory, partition, action.number) for action in actions]
     deaths = _deaths(core, partition, actions)
-    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts, deaths)
+    shown = _without_content(table.take(column_of(np.array(rows, np.int64))), owners, actions)
+    return _with_columns(shown, owners, attempts, deaths)
 
 
 def waiting_rows(
@@ -109,6 +112,22 @@ class _Heads:
             head = EMPTY_HEAD if value is None else decode_head(value)
             found = self._known[recipient, origin] = (recipient_hash, head)
         return found
+
+
+def _without_content(table: pa.Table, owners: list[int], actions: Sequence[HandedAction]) -> pa.Table:
+    """The rows, without the content of those that belong to no group."""
+    if not any(owners):
+        return table
+    names = [[(ACTION_PROPERTY, action.name)] if action.name else None for action in actions]
+    places = column_of(np.arange(len(owners)) + np.array(owners) * len(owners))
+    for name, instead in (
+        ("data", pa.nulls(len(owners), table.schema.field("data").type)),
+        ("properties", pa.array(names, MAP_TYPE)),
+    ):
+        # Bytes below a null would be sent, so the rows are taken from both and the others' bytes are not copied.
+        column = pa.concat_arrays([*table[name].chunks, instead]).take(places)
+        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+    return table
 
 
 def _with_columns(table: pa.Table, owners: list[int], attempts: list[int], deaths: list[int]) -> pa.Table:

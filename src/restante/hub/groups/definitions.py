@@ -34,6 +34,7 @@ from restante.model.groups.group import (
     GROUPS_HOME,
     GroupRow,
     GroupWish,
+    check_names,
     check_room,
     checked_wish,
     defined,
@@ -71,6 +72,11 @@ def _plan_define(core: Core, wish: GroupWish, caller: Grant, draft: RequestDraft
     row = defined(before, wish, taken=taken, now=core.clock(), change=change, owner=owner)
     if row == before:
         return
+    if row.owner != NO_OWNER and len(row.actions) > (0 if before is None else len(before.actions)):
+        check_names(
+            len(row.actions)
+            + sum(len(own.actions) for own in others if own.owner == row.owner and own.name != row.name)
+        )
     if before is None:
         row = msgspec.structs.replace(row, version=last_version(draft, GROUPS_HOME, row.name))
         _begin(core, draft, row)

@@ -21,9 +21,10 @@ from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.group_starts import starts_of
 from restante.hub.groups.members import known_member, member_id_of, presume_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup
+from restante.model.actions.action_kind import ACTION_PROPERTY
 from restante.model.columns.text_ids import unpacked
 from restante.model.groups.group_answers import FewPage, NextAnswer, ReadAfter, Running
-from restante.model.groups.handed_row import HandedRow, shown_body
+from restante.model.groups.handed_row import HandedRow, ShownBody, shown_body
 from restante.model.mailboxes.answers import moment
 from restante.model.publishing.message import HEALTH_ORIGIN, NEVER
 from restante.model.storage.rows import BUNDLEABLE
@@ -111,8 +112,12 @@ def _page(core: Core, group: str, owners: Mapping[str, str], each: ReadAfter, ac
 def _row(memory: ActionMemory, partition: int, own: RecentAction, *, is_own: bool) -> HandedRow:
     letter, key = own.letter, (partition, own.number)
     text, stored = unpacked(letter.properties)
-    properties = _properties_decoder.decode(stored) if stored else {}
-    shown, tried = shown_body(letter.data, letter.media_type), memory.under_way.get(key)
+    tried = memory.under_way.get(key)
+    if is_own:
+        properties = _properties_decoder.decode(stored) if stored else {}
+        shown = shown_body(letter.data, letter.media_type)
+    else:
+        properties, shown = {ACTION_PROPERTY: own.name} if own.name else {}, ShownBody()
     return HandedRow(
         sequence_number=own.number,
         at=moment(own.at),

@@ -13,7 +13,7 @@ from restante.calls.shards import DeliverNotice
 from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notice_schedule import NoticePlace
-from restante.hub.batches.notices import batch_and_way
+from restante.hub.batches.notices import batch_and_way, receiver_of
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, run
@@ -29,7 +29,6 @@ from restante.model.batches.notice import (
     after_attempt,
     decode_notice,
     encode_notice,
-    receiver_of,
 )
 from restante.model.batches.webhook_rules import signed_headers
 from restante.model.publishing.message import HUB_ORIGIN, Message
@@ -49,19 +48,20 @@ def start_on_demand(core: Core, tasks: Tasks) -> None:
 
 
 class _Teller:
-    """Starts the threads that deliver notices: one for each notice, up to one more than webhooks are called at a time.
+    """Starts the threads that deliver notices: one for each notice, up to as many as can be under way at a time.
 
-    So there is a thread for messages to this hub's own mailboxes, whatever webhooks do.
+    So there is always a thread for messages to the mailboxes of each shard, whatever webhooks and other shards do.
     """
 
     def __init__(self, core: Core, tasks: Tasks) -> None:
         self._tasks = tasks
         self._lock = threading.Lock()
         self._started = 1 if _any_notices(core) else 0
+        self._most = limits.WEBHOOKS_AT_ONCE_MAX + (1 if core.shard is None else len(core.shard.carrier.ranges()))
 
     def start_one(self) -> None:
         with self._lock:
-            if self._started > limits.WEBHOOKS_AT_ONCE_MAX:
+            if self._started >= self._most:
                 return
             self._started += 1
         try:
@@ -122,7 +122,9 @@ def _line_up(core: Core, place: NoticePlace, value: bytes) -> bool:
         _log.error("%s", error)
         return False
     if state.waits:
-        core.memory(BatchMemory).notices.add(receiver_of(batch_and_way(place.key)[1], state), place, state.next_at)
+        core.memory(BatchMemory).notices.add(
+            receiver_of(core, batch_and_way(place.key)[1], state), place, state.next_at
+        )
     return state.waits
 
 
@@ -202,7 +204,7 @@ def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
         else:
             run(core, _delivery(core, call))
     except RestanteError as error:
-        return NoticeOutcome(problem=error.message, final=not error.retriable)
+        return NoticeOutcome(problem=error.message, final=not error.retriable, reached=not error.retriable)
     return NoticeOutcome()
 
 

@@ -75,17 +75,14 @@ class NoticeReceiver(NamedTuple):
     """A receiver of notices, which gets one at a time."""
 
     owner: bytes
-    """The owner of the batches: notices of one owner do not wait for those of another, at the same server either."""
-    server: str
-    """The server elsewhere; empty for this hub."""
+    """The owner of the batches: notices of one owner do not wait for those of another, at the same receiver either."""
+    server: str = ""
+    """The server elsewhere; empty for a mailbox of this hub."""
+    shard: int = 0
+    """The shard that has the mailbox."""
 
 
-THIS_HUB = NoticeReceiver(NO_OWNER, "")
-
-
-def receiver_of(way: str, state: NoticeState) -> NoticeReceiver:
-    if way != WEBHOOK:
-        return THIS_HUB
+def webhook_receiver(state: NoticeState) -> NoticeReceiver:
     parts = urlsplit(state.target)
     return NoticeReceiver(state.owner, f"{parts.scheme}://{parts.netloc.lower()}")
 

@@ -200,6 +200,15 @@ def check_room(groups: int, of_owner: int) -> None:
         raise InvalidRequest(f"There are {groups:,} groups already, the most there may be. Delete some.")
 
 
+def check_names(names: int) -> None:
+    """`InvalidRequest` if the groups of one owner have too many actions."""
+    if names > limits.ACTIONS_OF_OWNER_MAX:
+        raise InvalidRequest(
+            f"The groups made with one token would have {names:,} actions; at most {limits.ACTIONS_OF_OWNER_MAX:,} are allowed. "
+            "Let an operator make the group, or take names back."
+        )
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = packed_decoder(GroupRow)
 

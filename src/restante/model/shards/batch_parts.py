@@ -86,14 +86,17 @@ def total_at_home(by_hand: Counts, parts: Iterable[EnlistedPart]) -> Counts:
     return total
 
 
-def with_unreported(total: Counts) -> Counts:
-    """The counts of a sealed batch that is not complete: if all seems done, one outcome, not reported yet, is pending."""
+def with_unreported(total: Counts) -> Counts | None:
+    """The counts of a sealed batch that is not complete: if all seems done, one outcome, not reported yet, is pending.
+
+    None if there is no outcome: then nothing is known that could be pending.
+    """
     if total.bound_pending > 0:
         return total
     for outcome in ("collected", "expired", "withdrawn"):
         if left := getattr(total, outcome):
             return msgspec.structs.replace(total, **{outcome: left - 1})
-    return plus(total, _UNKNOWN)
+    return None
 
 
 def is_final(part: BatchPart, counts: Counts) -> bool:

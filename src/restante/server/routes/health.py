@@ -68,7 +68,7 @@ def _disk(desk: Desk) -> str | None:
     if desk.hub.seconds_without_room() < NO_ROOM_SECONDS:
         # A quota, or a limit on the size of files, may be reached where the disk itself has room.
         return "The last commit found no room. Make room for the data folder, or raise the limit on it."
-    if desk.folder is None:
+    if desk.folder is None or "disk_left" in desk.settings.health.disabled:
         return None
     free = shutil.disk_usage(desk.folder).free
     if free >= DISK_FREE_BYTES_MIN:

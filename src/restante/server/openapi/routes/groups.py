@@ -175,6 +175,7 @@ same: `next` is the position after it. Nothing at or below a checkpoint is hande
 up to `wait` seconds, {WAIT_SECONDS_MAX:g} at most, for something in any of the partitions. A paused group gets nothing.
 
 An action with the property `HEALTHCHECK` and the value `TRUE` is a check of the hub's: report it as done, and do not do it.
+One whose name no group has declared comes without data, and with its name as the only property: report it as failed.
 
 `running` may say which changes the member works on, as in a heartbeat; it keeps no lease. To who accepts both Arrow and JSON
 a few actions come as JSON, and all else as Arrow.
