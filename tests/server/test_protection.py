@@ -282,6 +282,18 @@ def test_what_a_large_send_becomes_keeps_nobody_else_from_publishing(running: Se
     assert (room.publishes, room.publish_bytes, room.made_bytes) == (0, 0, 0)
 
 
+def test_small_sends_have_a_bound_in_memory_too(running: ServedHub) -> None:
+    room = running.desk.room
+    bound = running.desk.settings.server.publish_bytes_in_flight_max
+    with contextlib.ExitStack() as kept:
+        while room.made_bytes <= 2 * bound:
+            kept.enter_context(room.publish()).make(2**20)
+        one_more = kept.enter_context(room.publish())
+        with pytest.raises(Overloaded):
+            one_more.make(2**20)
+    assert (room.publishes, room.made_bytes) == (0, 0)
+
+
 def test_a_thread_that_goes_on_with_a_request_that_has_ended_takes_no_room(running: ServedHub) -> None:
     with running.desk.room.publish() as parcel:
         parcel.grow(1_000)

@@ -150,6 +150,25 @@ def test_what_was_handed_out_before_its_name_was_taken_back_may_be_reported(plac
     assert action_id not in place.hand_out("thief")[1]
 
 
+@pytest.mark.parametrize("asked_by", ["owner", "thief"])
+def test_what_was_handed_out_may_be_reported_whoever_is_shown_it_once_its_name_was_taken_back(
+    place: Place, asked_by: str
+) -> None:
+    action_id = place.send()
+    member, generation = place.member("owner")
+    after = [{"partition": 0, "generation": generation, "position": 0}]
+    asked = f"/v1/groups/owner/members/{member}/next"
+    assert place.wires["owner"]("POST", asked, {"after": after}).json()["pages"]
+    assert place.wires["operator"]("DELETE", "/v1/groups/owner/actions/pay").status == 204
+    if asked_by == "thief":
+        assert place.wires["thief"]("PUT", "/v1/groups/thief", {"actions": ["x"]}).status == 200
+        assert place.hand_out("thief")[1] == [action_id]
+    else:
+        assert place.wires["owner"]("POST", asked, {"after": after}).status == 200
+    assert place.report("owner", generation, "done", location="/paid")["taken"] == 1
+    assert place.seen(action_id)["state"] == "done"
+
+
 def test_what_another_generation_was_handed_may_not_be_reported_once_the_name_was_taken_back(place: Place) -> None:
     action_id = place.send()
     assert place.hand_out("owner")[1] == [action_id]

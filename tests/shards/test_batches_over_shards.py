@@ -15,11 +15,13 @@ from restante.calls.batches import (
     AcknowledgeItems,
     AddItems,
     DeleteBatch,
+    ListBatches,
     OpenBatch,
     ReadBatch,
     ReadProgress,
     ReapBatches,
     SealBatch,
+    WaitForBatch,
 )
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, Peek
@@ -229,6 +231,9 @@ def test_a_sealed_batch_shows_no_item_that_never_was(shards: Shards) -> None:
         shards.of(batch).call(SealBatch(batch))
     with pytest.raises(Unavailable, match="sealed"):
         shards.of(batch).call(ReadBatch(batch))
+    # The list of batches, and who waits for this one, are not held up by it.
+    assert [found.id for found in shards.of(batch).call(ListBatches()).batches] == [batch]
+    assert shards.of(batch).call(WaitForBatch(batch, seconds=0)) is None
     shards.lose = ()
     status = shards.of(batch).call(ReadBatch(batch))
     assert (status.items, status.pending, status.state) == (0, 0, BatchState.COMPLETE)

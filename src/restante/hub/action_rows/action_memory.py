@@ -81,7 +81,10 @@ class ActionMemory:
     def hand_out(self, partition: int, actions: Sequence[HandedAction]) -> None:
         with self.lock:
             for action in actions:
-                self.handed[partition, action.number] = action
+                known = self.handed.get((partition, action.number))
+                # The group that was handed an action under a name of its own may be doing it, whoever else is shown it.
+                if action.group or known is None:
+                    self.handed[partition, action.number] = action
             while len(self.handed) > limits.ACTIONS_REMEMBERED_MAX:
                 self.handed.popitem(last=False)
 

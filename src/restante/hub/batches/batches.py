@@ -328,7 +328,8 @@ def _hand_items(core: Core, batch_id: bytes) -> int:
     return 0 if value is None else decode_counts(value).items
 
 
-def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
+def status(core: Core, batch_id: bytes, caller: Grant, *, surely: bool = False) -> BatchStatus:
+    """The status; `surely` raises `Unavailable` if shards that do not answer could change whether anything is pending."""
     row, total = _snapshot(core, batch_id, caller)
     if row.counting is Counting.ESTIMATED and row.sealed_at and not row.completed_at:
         settle_estimated(core, batch_id)
@@ -341,7 +342,7 @@ def status(core: Core, batch_id: bytes, caller: Grant) -> BatchStatus:
         run(core, learning_final(core, batch_id))
     row, total = _snapshot(core, batch_id, caller)
     shown = total if row.completed_at else with_unreported(total)
-    if shown is None and row.counting is Counting.EXACT:
+    if surely and shown is None and row.counting is Counting.EXACT:
         raise Unavailable(
             f"Batch {uuid_text(batch_id)} is sealed, and some shards have not said yet that nothing more of it comes. Ask again."
         )

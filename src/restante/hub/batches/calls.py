@@ -71,7 +71,7 @@ def finish(core: Core, request: CommitRequest[Acknowledged]) -> Acknowledged:
 
 
 def read_batch(core: Core, call: ReadBatch, caller: Grant) -> BatchStatus:
-    return batches.status(core, check_id(call.batch_id), caller)
+    return batches.status(core, check_id(call.batch_id), caller, surely=True)
 
 
 def wait_for_batch(core: Core, call: WaitForBatch, caller: Grant) -> BatchStatus | None:

@@ -14,7 +14,7 @@ from restante.settings import ServerSettings
 
 RETRY_AFTER_SECONDS = 1
 _SMALL_BYTES = 1024 * 1024
-"""A publish that needs no more memory than this to be decoded is never refused for that of others."""
+"""A publish that needs no more memory than this to be decoded is not refused for a large one of others."""
 
 
 class Wait(Enum):
@@ -99,11 +99,12 @@ class Room:
             self.publish_bytes += count
 
     def make(self, count: int, own: PublishRoom) -> None:
-        """Take room for memory that decoding needs. One large send never keeps others from being received, nor small ones from anything."""
+        """Take room for memory that decoding needs. One large send keeps no small ones from being published."""
         bound = self._settings.publish_bytes_in_flight_max
         with self._bytes:
-            others = self.made_bytes - own.made
-            if own.made + count > _SMALL_BYTES and others and self.made_bytes + count > bound:
+            others, wanted = self.made_bytes - own.made, self.made_bytes + count
+            # Small ones have as much again, so that large ones do not shut them out.
+            if others and wanted > (bound if own.made + count > _SMALL_BYTES else 2 * bound + _SMALL_BYTES):
                 raise self._overloaded(f"what is being published takes {self.made_bytes} bytes of {bound} in memory")
             own.make_more(count)
             self.made_bytes += count
