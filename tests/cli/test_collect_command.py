@@ -258,7 +258,7 @@ def test_following_waits_for_mail_until_it_is_interrupted(hub_place: HubPlace) -
             post(hub_place, text)
             assert json.loads(process.stdout.readline())["data"] == {"text": text}
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait() == 0
     assert State.COLLECTED in states(hub_place)
 
 

@@ -18,7 +18,7 @@ from restante.model.actions.wanted_action import WantedAction
 from restante.model.groups.group_answers import ReadAfter
 from restante.model.work.results import OutcomeState, WorkOutcome, WorkProblem
 from tests.cli.places import HubPlace, Place, run
-from tests.work.workers import wait_until
+from tests.waiting import wait_until
 
 SHOP = '''
 from typing import Any
@@ -117,7 +117,7 @@ def test_a_worker_works_until_sigterm_and_leaves_in_order(shop: Path, hub_place:
             status = hub.act("add_comment", concerns="item-7", data={"text": "good"}, wait=25)
             assert status.value == {"stars": 5}
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(30) == 0
+            assert worker.wait() == 0
             assert hub.group("shop").status().members == ()
         assert worker.stderr is not None
         lines = [json.loads(line) for line in worker.stderr]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import pytest
 
 from restante.client.concurrency.waits_sync import WaitingLine
+from tests.waiting import wait_until
 
 PATIENCE = 30.0
 
 
 def until_waiting(turns: WaitingLine, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while len(turns._waiting) != count:
-        assert time.monotonic() < deadline, f"{len(turns._waiting)} wait, not {count}"
+    wait_until(lambda: len(turns._waiting) == count, f"{count} wait")
 
 
 def test_turns_come_in_the_order_of_arrival() -> None:

@@ -112,7 +112,7 @@ def finish(hub: Hub, kept: Kept) -> None:
         one = hub.batches.get(batch.id)
         if batch.state is not BatchState.COMPLETE:
             one.acknowledge(one.pending())
-        assert one.completed(timeout=30).state is BatchState.COMPLETE
+        assert one.completed().state is BatchState.COMPLETE
 
 
 def collect(hub: Hub) -> None:

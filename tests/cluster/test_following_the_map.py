@@ -102,7 +102,7 @@ def test_a_live_client_goes_where_its_mailbox_went(nodes: TwoNodes) -> None:
         wait_until(lambda: len(seen) == 2)
         reconnects = live.reconnects
         live.close()
-        thread.join(20)
+        thread.join()
     assert (seen, reconnects) == (["before", "after"], 1)
 
 

@@ -142,7 +142,7 @@ def _look_at(folder: Path, sent: tuple[int, ...], consigned: tuple[int, ...]) ->
         with restante.connect(running.url) as hub:
             for status in hub.consignments(state="open"):
                 hub.consignment(status.key).discard()
-            wait_until(lambda: consigned_everywhere(hub), "what was decided is applied in all shards", seconds=30)
+            wait_until(lambda: consigned_everywhere(hub), "what was decided is applied in all shards")
             for own in [mail_of(hub, name) for name in EVERYBODY]:
                 assert len(set(own)) == len(own)
                 assert {f"sent {number}" for number in sent} <= set(own)
@@ -156,7 +156,7 @@ def _look_at(folder: Path, sent: tuple[int, ...], consigned: tuple[int, ...]) ->
                 while (bundle := hub.recipient(name).peek()) is not None:
                     bundle.dequeue()
             for batch in hub.batches.list():
-                assert hub.batches.get(batch.id).completed(timeout=30).state is BatchState.COMPLETE
+                assert hub.batches.get(batch.id).completed().state is BatchState.COMPLETE
     finally:
         running.stop()
     assert doctor(folder)["verdict"] == "sound"

@@ -58,13 +58,13 @@ class Served:
         self.process.send_signal(signal.SIGKILL)
         assert self._ended() == -signal.SIGKILL
 
-    def end(self, *, within: float = 10) -> int:
+    def end(self) -> int:
         """SIGTERM; gives the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self._ended(within)
+        return self._ended()
 
-    def _ended(self, within: float | None = None) -> int:
-        code = self.process.wait(within)
+    def _ended(self) -> int:
+        code = self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code

@@ -89,7 +89,7 @@ class Nights:
         """Each that was acknowledged is there once, and the last one wholly or not at all; then their batches are complete."""
         for status in hub.consignments(state="open"):
             hub.consignment(status.key).discard()
-        wait_until(lambda: len({tuple(_mail(hub, name)) for name in NIGHT}) == 1, "all shards have applied", seconds=60)
+        wait_until(lambda: len({tuple(_mail(hub, name)) for name in NIGHT}) == 1, "all shards have applied")
         mail = _mail(hub, NIGHT[0])
         assert mail in ([f"night {n}" for n in range(len(self.committed) + more)] for more in (0, 1))
         for name in NIGHT:
@@ -98,7 +98,7 @@ class Nights:
         batches = [batch.id for batch in hub.batches.list()]
         assert len(batches) == len(mail)
         for batch in batches:
-            assert hub.batches.get(batch).completed(timeout=60).state is BatchState.COMPLETE
+            assert hub.batches.get(batch).completed().state is BatchState.COMPLETE
 
 
 def _mail(hub: Hub, name: str) -> list[str]:
@@ -125,7 +125,7 @@ def check_all(served: ServedSeveral, ledger: WireLedger, nights: Nights) -> None
         ledger.check(hub)
     sent = sum(len(messages) for messages in ledger.sent.values())
     assert sum(len(ledger.collected[name]) for name in RECIPIENTS) == sent
-    assert served.end(within=60) == 0
+    assert served.end() == 0
     served.check_folder()
 
 

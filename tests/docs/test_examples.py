@@ -132,7 +132,7 @@ class Session:
     def close(self) -> None:
         for process in self._background:
             process.terminate()
-            assert process.wait(timeout=30) == 0
+            assert process.wait() == 0
             assert process.stdout is not None
             process.stdout.close()
 

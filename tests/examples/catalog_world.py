@@ -24,7 +24,8 @@ from examples.catalog.serve import RETRIES, listening, server_of
 from examples.catalog.worker import DATABASE_VARIABLE, app
 from restante.server.serve import start
 from restante.stores.memory import MemoryStore
-from tests.work.workers import SETTINGS, WorkerHere, wait_until
+from tests.waiting import wait_until
+from tests.work.workers import SETTINGS, WorkerHere
 
 KEY = "the key of these tests"
 TEST_DATA = {"X-Test-Data": "true"}
@@ -129,7 +130,7 @@ class _Api:
         self._server: uvicorn.Server | None = None
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(database, hub_url, listener),))
         self._thread.start()
-        assert self._begun.wait(30)
+        self._begun.wait()
 
     async def _serve(self, database: Database, hub_url: str, listener: socket.socket) -> None:
         async with restante.aio.connect(hub_url, retries=RETRIES) as hub:

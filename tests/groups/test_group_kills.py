@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from restante.settings import GroupSettings, Settings
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
 from tests.groups.member_processes import MemberProcesses
+from tests.waiting import wait_until
 
 HEARTBEAT = 0.6  # A machine that stands still for less than a lease is to end none.
 LEASE = 3 * HEARTBEAT
@@ -135,13 +135,6 @@ def owners(hub: sync.Hub) -> set[str]:
     if "work" not in [group.group for group in hub.groups()]:
         return set()
     return {own.member_id for own in status(hub).partitions if own.member_id is not None}
-
-
-def wait_until(fulfilled: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not fulfilled():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def wanted_numbers(hub: sync.Hub) -> dict[int, list[int]]:

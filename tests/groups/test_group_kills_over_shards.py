@@ -28,6 +28,7 @@ from tests.cluster.test_processes import Served, served
 from tests.crash.campaign import LONG
 from tests.groups.group_world import numbers_in
 from tests.groups.member_processes import MemberProcesses
+from tests.waiting import wait_until
 
 HEARTBEAT = 2.0
 KILLS = 40 if LONG else 6
@@ -157,13 +158,6 @@ def holders(hub: sync.Hub) -> int:
 def lag(hub: sync.Hub) -> int:
     found = status(hub)
     return -1 if found is None else found.lag
-
-
-def wait_until(fulfilled: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not fulfilled():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def looked(hub: sync.Hub, members: MemberProcesses) -> tuple[dict[int, int], dict[int, set[int]]]:

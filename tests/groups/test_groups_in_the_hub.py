@@ -463,7 +463,7 @@ def test_who_waits_gets_what_comes(world: GroupWorld) -> None:
     waiting.start()
     wait_until(lambda: world.hub.core.bell._readers, "somebody waits")
     world.publish(1)
-    waiting.join(20)
+    waiting.join()
     assert sum(found) == 1
 
 
@@ -598,20 +598,20 @@ def test_many_checkpoints_of_one_moment_share_a_commit(world: GroupWorld, monkey
     def counted(plan: CommitPlan) -> Any:
         commits.append(len(plan.changes.entries))
         inside.set()
-        go_on.wait(20)
+        go_on.wait()
         return finish(plan)
 
     monkeypatch.setattr(CommitPlan, "finish", counted)
     threads = [threading.Thread(target=world.checkpoint, args=(joined.partitions[0], 1))]
     threads[0].start()
-    assert inside.wait(20)
+    inside.wait()
     threads += [threading.Thread(target=world.checkpoint, args=(own, 2)) for own in joined.partitions[1:]]
     for thread in threads[1:]:
         thread.start()
     wait_until(lambda: len(world.hub.core.committer._queue) == 3, "three are queued")
     go_on.set()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     assert commits == [1, 3]
 
 

@@ -115,7 +115,7 @@ def begin(hub: OpenHub, clerk: FilingClerk) -> None:
         publish(hub, large(table_of(next(numbers), recipients=1)))
         return process_of(clerk).answers > 0
 
-    wait_until(is_there, seconds=60)
+    wait_until(is_there)
 
 
 def large(table: pa.Table) -> memoryview:

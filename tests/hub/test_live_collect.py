@@ -220,5 +220,5 @@ def test_claim_checks_are_collected_without_their_content_and_the_origin_is_told
         hub.call(Publish.of(sent))
         assert hub.live_collect("ada", numbers(hub)[3]) == 4
         assert states(hub) == ["c"] * 4
-        assert heard.wait(20)
+        heard.wait()
     assert sorted(own for notice in told for own in notice.message_ids) == [id_of(number) for number in range(1, 5)]

@@ -103,7 +103,7 @@ def begin(hub: OpenHub, clerk: FilingClerk) -> None:
         read(hub)
         return process_of(clerk).answers > before
 
-    wait_until(is_there, seconds=60)
+    wait_until(is_there)
 
 
 def read_alone(hub: OpenHub, limit: int = 100_000) -> pa.Table:

@@ -150,9 +150,7 @@ class Broker:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         found, ended = [], 0
-        deadline = time.monotonic() + 60
         while ended < len(partitions):
-            assert time.monotonic() < deadline, "the topic has no end"
             for message in consumer.consume(1_000, 1.0):
                 if message.error() is not None:
                     ended += 1

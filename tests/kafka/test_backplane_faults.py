@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from restante.settings import BackplaneSettings, Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.served import Served
 from tests.kafka.broker import Broker
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 SENDERS = 4
@@ -39,13 +39,6 @@ def served(broker: Broker, topic: str, folder: Path) -> Served:
         backplane__stored_seconds=5,
         backplane__kafka='{"reconnect.backoff.max.ms" = "200", "topic.metadata.refresh.interval.ms" = "1000"}',
     )
-
-
-def until(reached: Callable[[], bool], what: str, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 class Senders:
@@ -100,7 +93,7 @@ def found(hub: Hub, name: str) -> list[int]:
 
 def check(url: str, senders: Senders) -> None:
     with restante.connect(url) as hub:
-        until(lambda: sum(status.waiting for status in hub.partitions()) >= sum(senders.sent), "all are stored")
+        wait_until(lambda: sum(status.waiting for status in hub.partitions()) >= sum(senders.sent), "all are stored")
         for number in range(SENDERS):
             assert found(hub, f"c{number}") == list(range(senders.sent[number]))
 
@@ -110,12 +103,12 @@ def test_a_killed_broker_loses_nothing(broker: Broker, tmp_path: Path) -> None:
     with served(broker, topic, tmp_path / "data") as hub:
         senders = Senders(hub.url, ("stored", "accepted"))
         try:
-            until(lambda: min(senders.sent) >= 40, "the first messages")
+            wait_until(lambda: min(senders.sent) >= 40, "the first messages")
             broker.kill()
-            until(lambda: bool(senders.refusals), "publishers are told that Kafka is away")
+            wait_until(lambda: bool(senders.refusals), "publishers are told that Kafka is away")
             broker.start()
             reached = [count + 40 for count in senders.sent]
-            until(lambda: all(now >= then for now, then in zip(senders.sent, reached, strict=True)), "it goes on")
+            wait_until(lambda: all(now >= then for now, then in zip(senders.sent, reached, strict=True)), "it goes on")
         finally:
             senders.stop()
         check(hub.url, senders)
@@ -129,7 +122,7 @@ def test_an_owner_that_is_killed_stores_each_record_once(broker: Broker, tmp_pat
         try:
             for _ in range(6):
                 reached = sum(senders.sent) + 60
-                until(lambda reached=reached: sum(senders.sent) >= reached, "some messages")  # type: ignore[misc]
+                wait_until(lambda reached=reached: sum(senders.sent) >= reached, "some messages")  # type: ignore[misc]
                 time.sleep(chance.uniform(0, 0.05))
                 hub.kill()
                 hub.start()
@@ -150,7 +143,7 @@ def test_a_backlog_is_stored_once_by_owners_that_are_killed_over_it(broker: Brok
         time.sleep(pause)
         hub.kill()
     with hub, restante.connect(hub.url) as client:
-        until(lambda: sum(status.waiting for status in client.partitions()) >= 20_000, "the backlog")
+        wait_until(lambda: sum(status.waiting for status in client.partitions()) >= 20_000, "the backlog")
         for number in range(SENDERS):
             assert found(client, f"c{number}") == list(range(expected[f"c{number}"]))
 
@@ -176,7 +169,7 @@ def test_copies_of_records_are_stored_once(broker: Broker, tmp_path: Path) -> No
     with served(broker, topic, tmp_path / "data") as hub, restante.connect(hub.url) as client:
         last = client.send(recipient="last", text="after the copies")
         assert last.accepted == 1
-        until(lambda: sum(status.waiting for status in client.partitions()) >= 2_001, "all records")
+        wait_until(lambda: sum(status.waiting for status in client.partitions()) >= 2_001, "all records")
         for number in range(SENDERS):
             assert found(client, f"c{number}") == list(range(2_000 // SENDERS))
 
@@ -198,5 +191,5 @@ def test_a_door_that_was_thought_dead_harms_nobody(broker: Broker, tmp_path: Pat
         with restante.connect(hub.url) as client:
             again = client.send(messages)
             assert (again.accepted, again.duplicates) == (0, 50)
-            until(lambda: len(found(client, "c0")) >= 51, "all messages")
+            wait_until(lambda: len(found(client, "c0")) >= 51, "all messages")
             assert found(client, "c0") == list(range(51))

@@ -16,9 +16,10 @@ from restante.calls.backplane import ReadBackplane
 from restante.model.shards.ranges import even_ranges, shard_of
 from restante.model.storage.partition import partition_of
 from tests.kafka.broker import Broker
-from tests.kafka.test_backplane_faults import found, until
+from tests.kafka.test_backplane_faults import found
 from tests.nodes.node_processes import PARTITIONS, SHARDS, NodeCluster, NodeProcess
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(280)]
 EXPECTED = {"stored": 201, "accepted": 202}
@@ -47,7 +48,7 @@ def until_it_takes(node: NodeProcess) -> None:
     """A node says 503 until it has looked at the topic."""
     wire = Wire(node.url)
     body = {"messages": [{"recipient": "first", "data": node.name}]}
-    until(lambda: wire("POST", "/v1/messages", body).status == 201, "the node takes publishes")
+    wait_until(lambda: wire("POST", "/v1/messages", body).status == 201, "the node takes publishes")
     wire.close()
 
 
@@ -88,7 +89,9 @@ class NodeSenders:
     def wait_for_more(self, count: int = 15) -> None:
         """Until each mailbox was sent so many more."""
         wanted = {name: sent + count for name, sent in self.sent.items()}
-        until(lambda: bool(self.refused) or all(self.sent[name] >= least for name, least in wanted.items()), "more")
+        wait_until(
+            lambda: bool(self.refused) or all(self.sent[name] >= least for name, least in wanted.items()), "more"
+        )
         assert not self.refused
 
     def stop(self) -> None:
@@ -101,7 +104,7 @@ class NodeSenders:
 def check(cluster: NodeCluster, sent: Mapping[str, int]) -> None:
     with restante.connect(cluster.nodes[2].url) as hub:
         for name, count in sent.items():
-            until(lambda name=name, count=count: len(found(hub, name)) >= count, "all are stored")  # type: ignore[misc]
+            wait_until(lambda name=name, count=count: len(found(hub, name)) >= count, "all are stored")  # type: ignore[misc]
             assert found(hub, name) == list(range(count))
 
 

@@ -14,7 +14,8 @@ from restante.errors import MessageConflict
 from tests.cluster.test_processes import Served
 from tests.cluster.test_processes import served as serve_several
 from tests.kafka.broker import Broker
-from tests.kafka.test_backplane_faults import Senders, check, until
+from tests.kafka.test_backplane_faults import Senders, check
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(280)]
 SHARDS = 2
@@ -49,7 +50,7 @@ def kill_shard(running: Served, data: Path, number: int) -> None:
         found.extend(filter(None, [shard_process(running, data, number)]))
         return bool(found)
 
-    until(is_found, f"shard {number} is there")
+    wait_until(is_found, f"shard {number} is there")
     os.kill(found[0], signal.SIGKILL)
 
 
@@ -67,7 +68,7 @@ def test_shards_are_killed_under_load_and_nobody_is_refused(
         try:
             for turn in range(6):
                 reached = sum(senders.sent) + 60
-                until(lambda reached=reached: sum(senders.sent) >= reached, "some messages")  # type: ignore[misc]
+                wait_until(lambda reached=reached: sum(senders.sent) >= reached, "some messages")  # type: ignore[misc]
                 kill_shard(running, data, turn % SHARDS)
         finally:
             senders.stop()

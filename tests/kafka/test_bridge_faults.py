@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from restante.bridges.in_rules import InRule
 from restante.client.surface.surface import Hub
 from tests.crash.served import Served
 from tests.kafka.broker import Broker
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 QUICK = {"reconnect.backoff.max.ms": "200", "topic.metadata.refresh.interval.ms": "1000"}
@@ -39,13 +38,6 @@ def mailboxes(hub: Hub) -> dict[str, list[int]]:
     }
 
 
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def waiting(hub: Hub) -> int:
     return sum(status.waiting for status in hub.partitions())
 
@@ -58,11 +50,11 @@ def test_a_bridge_in_outlives_a_killed_broker(broker: Broker, hub: Hub) -> None:
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:
-        until(lambda: waiting(hub) >= 100, "the first records")
+        wait_until(lambda: waiting(hub) >= 100, "the first records")
         broker.kill()
         broker.start()
         broker.produce(topic, orders(400, 800))
-        until(lambda: waiting(hub) >= 800, "all records")
+        wait_until(lambda: waiting(hub) >= 800, "all records")
     finally:
         bridge.stop()
         thread.join(60)
@@ -80,10 +72,10 @@ def test_a_bridge_in_outlives_a_killed_hub(broker: Broker, tmp_path: Path) -> No
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:
-        until(lambda: bridge.counts.stored >= 100, "the first records")
+        wait_until(lambda: bridge.counts.stored >= 100, "the first records")
         served.kill()
         served.start()
-        until(lambda: bridge.counts.records >= 800, "all records")
+        wait_until(lambda: bridge.counts.records >= 800, "all records")
     finally:
         bridge.stop()
         thread.join(60)
@@ -100,11 +92,11 @@ def test_a_bridge_out_outlives_a_killed_broker(broker: Broker, hub: Hub) -> None
     thread = threading.Thread(target=bridge.run)
     thread.start()
     try:
-        until(lambda: bridge.counts.stored >= 100, "the first changes")
+        wait_until(lambda: bridge.counts.stored >= 100, "the first changes")
         broker.kill()
         hub.send([{"recipient": f"c{n % 4}", "data": {"n": n}} for n in range(300, 600)])
         broker.start()
-        until(lambda: bridge.counts.lag == 0 and bridge.counts.stored >= 600, "all changes")
+        wait_until(lambda: bridge.counts.lag == 0 and bridge.counts.stored >= 600, "all changes")
     finally:
         bridge.stop()
         thread.join(90)

@@ -18,6 +18,7 @@ from restante.client.surface.sync import Hub
 from restante.errors import BundleUnknown, RestanteError
 from restante.model.publishing.message import Message
 from tests.server.wire import Answer, Wire
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -257,18 +258,18 @@ class NodeLoad:
         for own in self.everybody:
             own.start()
 
-    def wait_for_more(self, count: int = 3, seconds: float = 90) -> None:
+    def wait_for_more(self, count: int = 3) -> None:
         """Until all publishers, batches and consignments have come on by so many."""
         movers: list[Insistent] = [*self.publishers, self.batches, self.consigner]
         wanted = [own.done + count for own in movers]
-        deadline = time.monotonic() + seconds
-        while any(own.done < least for own, least in zip(movers, wanted, strict=True)):
-            failed = [own for own in self.everybody if own.failure is not None]
-            for own in failed:
-                assert own.failure is not None
-                raise own.failure
-            assert time.monotonic() < deadline, [(type(own).__name__, own.done) for own in movers]
-            time.sleep(0.05)
+
+        def have_come_on() -> bool:
+            for own in self.everybody:
+                if own.failure is not None:
+                    raise own.failure
+            return all(own.done >= least for own, least in zip(movers, wanted, strict=True))
+
+        wait_until(have_come_on, f"{[type(own).__name__ for own in movers]} have come on by {count}")
 
     def end(self) -> None:
         """Whatever became of it: no thread stays."""

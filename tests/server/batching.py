@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,13 +49,6 @@ def shown(wire: Wire, batch: str) -> dict[str, Any]:
 
 def refusal(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.problem["code"]
-
-
-def until(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.001)
 
 
 def counted(wire: Wire) -> dict[str, float]:

@@ -23,9 +23,9 @@ from tests.server.batching import (
     refusal,
     sealed,
     shown,
-    until,
 )
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 
 @COUNTINGS
@@ -229,7 +229,7 @@ def test_acknowledgements_are_bounded_as_publishes_are(tmp_path: Path) -> None:
         connection.putheader("Content-Type", "application/json")
         connection.putheader("Content-Length", "15")
         connection.endheaders(b'{"messages":')
-        until(lambda: running.desk.room.publishes == 1)
+        wait_until(lambda: running.desk.room.publishes == 1)
         answer = wire("POST", "/v1/acknowledgements", {"items": [f"{ID}:0:0"]})
         assert refusal(answer) == (429, "overloaded")
         connection.send(b"[]}")

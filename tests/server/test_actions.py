@@ -106,7 +106,7 @@ def test_a_wait_ends_with_the_outcome(wire: Wire, served: ServedHub) -> None:
     while not (rows := worker.read()):
         pass
     worker.report(rows[0])
-    asking.join(20)
+    asking.join()
     other.close()
     assert (found[0].status, found[0].json()["state"]) == (200, "done")
 

@@ -20,9 +20,9 @@ from tests.server.batching import (
     refusal,
     sealed,
     shown,
-    until,
 )
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 
 def test_whoever_waits_is_answered_when_the_batch_becomes_complete(running: ServedHub, wire: Wire) -> None:
@@ -31,7 +31,7 @@ def test_whoever_waits_is_answered_when_the_batch_becomes_complete(running: Serv
     sealed(wire, batch)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/batches/{batch}/wait?seconds=20"))
-        until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
+        wait_until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
         assert counted(wire)["restante_batch_waits"] == 1
         assert counted(wire)["restante_peeks_waiting"] == 0
         acknowledged(wire, item)
@@ -60,7 +60,7 @@ def test_those_who_wait_take_no_room_from_those_who_look(tmp_path: Path) -> None
         waits = []
         for number in range(1, 4):
             waits.append(threads.submit(lambda: Wire(running.url).get(f"/v1/batches/{batch}/wait?seconds=20")))
-            until(lambda number=number: running.desk.room.waits[Wait.BATCH] == number)  # type: ignore[misc]
+            wait_until(lambda number=number: running.desk.room.waits[Wait.BATCH] == number)  # type: ignore[misc]
         assert shown(wire, batch)["state"] == "open"
         sealed(wire, batch)
         assert [wait.result().status for wait in waits] == [200] * 3
@@ -71,9 +71,9 @@ def test_a_client_that_leaves_is_not_waited_for(running: ServedHub, wire: Wire) 
     batch = opened(wire)
     other = Wire(running.url)
     other._connection.request("GET", f"/v1/batches/{batch}/wait?seconds=20")
-    until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
+    wait_until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
     other.close()
-    until(lambda: running.desk.room.waits[Wait.BATCH] == 0)
+    wait_until(lambda: running.desk.room.waits[Wait.BATCH] == 0)
 
 
 def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
         target=lambda: statuses.append(Wire(running.url).get(f"/v1/batches/{batch}/wait?seconds=25").status)
     )
     waiting.start()
-    until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
+    wait_until(lambda: running.desk.room.waits[Wait.BATCH] == 1)
     running.stop()
     waiting.join()
     assert statuses == [204]

@@ -21,9 +21,9 @@ from tests.server.batching import (
     refusal,
     sealed,
     shown,
-    until,
 )
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 from tests.webhooks.receiver import receiving, says
 
 
@@ -219,7 +219,7 @@ def test_a_batch_that_nobody_uses_is_reaped_and_named(tmp_path: Path) -> None:
     with start(tmp_path / "data", settings) as running:
         wire = Wire(running.url)
         batch = opened(wire, key="orphan")
-        until(lambda: bool(wire("POST", "/v1/batches/reap", {"dry_run": True}).json()["batches"]))
+        wait_until(lambda: bool(wire("POST", "/v1/batches/reap", {"dry_run": True}).json()["batches"]))
         assert shown(wire, batch)["state"] == "open"
         (reaped,) = wire("POST", "/v1/batches/reap").json()["batches"]
         assert (reaped["id"], reaped["key"], reaped["state"]) == (batch, "orphan", "open")
@@ -248,10 +248,10 @@ def test_batches_and_their_items_are_counted(wire: Wire) -> None:
 def test_a_message_of_a_completion_is_counted_as_delivered(wire: Wire) -> None:
     batch = opened(wire, key="night", notify="operator")
     assert sealed(wire, batch) is True
-    answer = wire.get("/v1/recipients/operator/peek?wait=20").json()
+    answer = wire.came("operator")
     assert (answer["origin"], answer["kind"]) == ("restante", "batch_completed")
     assert answer["messages"][0]["data"]["id"] == batch
-    until(lambda: counted(wire).get('restante_batch_notices_total{result="delivered",to="notify"}') == 1)
+    wait_until(lambda: counted(wire).get('restante_batch_notices_total{result="delivered",to="notify"}') == 1)
 
 
 def test_a_webhook_is_called_by_a_served_hub_and_its_attempts_are_shown_and_counted(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_webhook_is_called_by_a_served_hub_and_its_attempts_are_shown_and_coun
             "duplicates": 0,
             "duplicates_waiting": 0,
         }
-        until(lambda: shown(wire, batch)["deliveries"][0]["delivered_at"] is not None)
+        wait_until(lambda: shown(wire, batch)["deliveries"][0]["delivered_at"] is not None)
         (delivery,) = shown(wire, batch)["deliveries"]
         assert (delivery["to"], delivery["attempts"], delivery["next_attempt_at"]) == ("webhook", 2, None)
         values = counted(wire)

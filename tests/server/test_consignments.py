@@ -18,9 +18,10 @@ from restante.server.connections.incoming_messages import is_for_the_loop
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from restante.wire.compression import compress
-from tests.server.batching import OTHER, counted, refusal, until
+from tests.server.batching import OTHER, counted, refusal
 from tests.server.test_publishing import ARROW, arrow_body
 from tests.server.wire import Answer, Wire
+from tests.waiting import wait_until
 
 
 def opened(wire: Wire, key: str = "night", **more: object) -> str:
@@ -417,12 +418,12 @@ def test_staging_takes_room_as_publishing_does(tmp_path: Path) -> None:
         wire, size = Wire(running.url), 60 * MIB
         consignment = opened(wire)
         slow = begun(running, consignment, size)
-        until(lambda: running.desk.room.publish_bytes == size)
+        wait_until(lambda: running.desk.room.publish_bytes == size)
         refused = begun(running, consignment, size)
         assert refused.recv(100).startswith(b"HTTP/1.1 429")
         refused.close()
         slow.close()
-        until(lambda: running.desk.room.publish_bytes == 0)
+        wait_until(lambda: running.desk.room.publish_bytes == 0)
         assert staged(wire, consignment, letter(1)).status == 201
         wire.close()
 

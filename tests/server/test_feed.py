@@ -18,8 +18,9 @@ from restante.server.connections.room import Wait
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from restante.wire.compression import decompress
-from tests.server.batching import counted, refusal, until
+from tests.server.batching import counted, refusal
 from tests.server.wire import Answer, Wire
+from tests.waiting import wait_until
 
 ARROW = "application/vnd.apache.arrow.stream"
 IDS = [f"0198c5a2-6f1e-7c3b-9d4a-{number:012}" for number in range(100)]
@@ -194,7 +195,7 @@ def test_whoever_waits_is_answered_when_something_comes(running: ServedHub, wire
     number = home(wire)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20"))
-        until(lambda: running.desk.room.waits[Wait.FEED] == 1)
+        wait_until(lambda: running.desk.room.waits[Wait.FEED] == 1)
         assert counted(wire)["restante_feeds_waiting"] == 1
         publish(wire, 2)
         answer = waiting.result()
@@ -207,7 +208,7 @@ def test_who_waits_for_one_kind_is_not_answered_with_another(running: ServedHub,
     number = home(wire)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20&kind=letter"))
-        until(lambda: running.desk.room.waits[Wait.FEED] == 1)
+        wait_until(lambda: running.desk.room.waits[Wait.FEED] == 1)
         publish(wire, 1)
         wire.publish({"recipient": "ada", "kind": "letter", "data": 1})
         answer = waiting.result()
@@ -229,7 +230,7 @@ def test_those_who_wait_take_no_room_and_no_thread(tmp_path: Path) -> None:
         waits = []
         for count in range(1, 41):
             waits.append(threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20")))
-            until(lambda count=count: running.desk.room.waits[Wait.FEED] == count)  # type: ignore[misc]
+            wait_until(lambda count=count: running.desk.room.waits[Wait.FEED] == count)  # type: ignore[misc]
         assert fed(wire).json() == {"changes": []}
         publish(wire, 1)
         assert [len(changes(wait.result())) for wait in waits] == [1] * 40
@@ -239,9 +240,9 @@ def test_those_who_wait_take_no_room_and_no_thread(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_is_not_waited_for(running: ServedHub, wire: Wire) -> None:
     other = Wire(running.url)
     other._connection.request("GET", "/v1/partitions/0/feed?wait=20")
-    until(lambda: running.desk.room.waits[Wait.FEED] == 1)
+    wait_until(lambda: running.desk.room.waits[Wait.FEED] == 1)
     other.close()
-    until(lambda: running.desk.room.waits[Wait.FEED] == 0)
+    wait_until(lambda: running.desk.room.waits[Wait.FEED] == 0)
 
 
 def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ def test_a_wait_ends_when_the_hub_does(tmp_path: Path) -> None:
     answers: list[Answer] = []
     waiting = threading.Thread(target=lambda: answers.append(Wire(running.url).get("/v1/partitions/0/feed?wait=25")))
     waiting.start()
-    until(lambda: running.desk.room.waits[Wait.FEED] == 1)
+    wait_until(lambda: running.desk.room.waits[Wait.FEED] == 1)
     running.stop()
     waiting.join()
     assert [(answer.status, changes(answer)) for answer in answers] == [(200, [])]

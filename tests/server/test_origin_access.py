@@ -214,7 +214,7 @@ def test_a_notice_is_still_the_hubs_own_message(tmp_path: Path) -> None:
         wire = Wire(running.url)
         batch = wire("POST", "/v1/batches", {"key": "night", "notify": "ada"}).json()["id"]
         wire("POST", f"/v1/batches/{batch}/seal")
-        (message,) = wire.get("/v1/recipients/ada/peek?wait=20").json()["messages"]
+        (message,) = wire.came("ada")["messages"]
         assert (message["origin"], message["data"]["id"], message["data"]["key"]) == (HUB_ORIGIN, batch, "night")
         wire.close()
 

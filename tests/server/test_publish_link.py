@@ -445,7 +445,7 @@ def test_a_hub_that_ends_answers_what_it_has_and_says_goodbye(tmp_path: Path, co
             link.send(text(number, {"recipient": "ada", "data": number}))
         ended = ending.submit(running.stop)
         found += [json.loads(text) for text in link]
-        ended.result(30)
+        ended.result()
         assert link.close_code == 1001
     assert [answer["number"] for answer in found] == list(range(len(found)))
     with start(tmp_path / "data") as again:

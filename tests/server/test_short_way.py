@@ -648,9 +648,8 @@ def test_a_known_head_is_no_token(tmp_path: Path, known: list[bool]) -> None:
         client.sendall(sent)
         assert answers(client, 1)[0].status == 201
         tokens.revoke(tokens.listed()[0].id)
-        deadline = time.monotonic() + SECONDS
         status = 201
-        while status == 201 and time.monotonic() < deadline:
+        while status == 201:
             client.sendall(sent)
             status = answers(client, 1)[0].status
         assert status == 401

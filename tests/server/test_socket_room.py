@@ -6,7 +6,6 @@ import gc
 import logging
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -22,6 +21,7 @@ from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.test_fuzz import HANDSHAKE
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 TEXT, CONTINUED = 1, 0
 SECONDS = 30
@@ -59,9 +59,7 @@ def head(length: int, *, opcode: int = TEXT, final: bool = True) -> bytes:
 
 def wait_for(running: ServedHub, low: int, high: int) -> None:
     """The room that is taken comes to lie between these."""
-    deadline = time.monotonic() + SECONDS
-    while not low <= running.desk.room.publish_bytes <= high:
-        assert time.monotonic() < deadline, running.desk.room.publish_bytes
+    wait_until(lambda: low <= running.desk.room.publish_bytes <= high, f"the room is {low} to {high}")
 
 
 @pytest.mark.parametrize("fragments", [1, 3])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ from restante.server.connections.protocol import _STRAIGHT_BYTES_MIN
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 LARGE = 3_000_000
 NEXT = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -112,9 +112,9 @@ def test_a_refused_body_says_why_and_the_next_is_taken(running: ServedHub, conne
 
 def test_who_goes_in_the_middle_of_a_body_leaves_nothing(running: ServedHub, connection: socket.socket) -> None:
     connection.sendall(publish("ada", LARGE)[: LARGE // 2])
-    until(lambda: running.desk.room.publishes == 1)
+    wait_until(lambda: running.desk.room.publishes == 1)
     connection.close()
-    until(lambda: running.desk.room.publishes == 0)
+    wait_until(lambda: running.desk.room.publishes == 0)
     assert running.desk.room.publish_bytes == 0
     assert waiting(running, "ada") == 0
 
@@ -125,12 +125,5 @@ def test_who_stops_in_the_middle_of_a_body_is_cut_off(tmp_path: Path) -> None:
         with socket.create_connection(Wire(running.url).address, timeout=30) as connection:
             connection.sendall(publish("ada", LARGE)[: LARGE // 2])
             assert connection.recv(1) == b""
-        until(lambda: running.desk.room.publishes == 0)
+        wait_until(lambda: running.desk.room.publishes == 0)
         assert running.desk.metrics.cut_off.value == 1
-
-
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert true()

@@ -61,6 +61,12 @@ class Wire:
     def publish(self, *messages: Mapping[str, object]) -> Answer:
         return self("POST", "/v1/messages", {"messages": messages})
 
+    def came(self, recipient: str) -> Any:
+        """The bundle of a recipient, as soon as there is mail."""
+        while (answer := self.get(f"/v1/recipients/{recipient}/peek?wait=20")).status == 204:
+            pass
+        return answer.json()
+
     def close(self) -> None:
         self._connection.close()
 

@@ -403,7 +403,7 @@ def test_a_publish_of_what_is_held_waits_for_the_end_of_the_round(shards: Shards
     assert sender.is_alive()
     shards.lose = shards.lose_answers = ()
     settle(shards)
-    sender.join(30)
+    sender.join()
     (receipt,) = answers
     assert (receipt.accepted, receipt.duplicates) == ((0, 1) if ends == "decided" else (1, 0))
     assert collect(shards, FAR[0]) == 1
@@ -427,7 +427,7 @@ def test_who_waits_for_what_is_held_is_refused_in_the_end(shards: Shards) -> Non
     sender.start()
     wait_until(lambda: shards.of(FAR[0]).core.committer.parked.requests)
     shards.of(FAR[0]).core.committer.refuse_parked(0)
-    sender.join(30)
+    sender.join()
     assert "held" in str(failures[0])
     assert held(shards) == 1
 
@@ -444,7 +444,7 @@ def test_two_consignments_with_the_same_messages_deliver_them_once(shards: Shard
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert sorted((one.accepted, one.duplicates) for one in answers.values()) == [(0, 3), (3, 0)]
     assert [collect(shards, name) for name in ALL] == [1, 1, 1]
 

@@ -371,11 +371,10 @@ def test_a_server_that_is_restarted_is_found_again() -> None:
 
 def _until(deed: Callable[[], object], error: type[Exception]) -> None:
     """Repeat it until it no longer raises this error."""
-    until = time.monotonic() + 30
     while True:
         try:
             deed()
         except error:
-            assert time.monotonic() < until
+            time.sleep(0.001)
         else:
             return

@@ -21,6 +21,7 @@ from restante.testing.store_contract import StoreContract
 from tests.nodes.simulated_nodes import NodeTables
 from tests.postgresql_server import DoubtfulProxy, schema_address
 from tests.profiles import by_profile
+from tests.waiting import wait_until
 
 LEASE = 1.0
 FIRSTS = (0, 2, 5)
@@ -246,10 +247,7 @@ def test_the_shards_of_a_silent_node_are_free_and_it_stores_nothing_more(
                 put(store, partition, b"late", fence)
             with pytest.raises((NotOwner, StoreConflict, Unavailable)):
                 keys_in(store, partition)
-        until = time.monotonic() + 30
-        while ada.lost is None:
-            assert time.monotonic() < until
-            time.sleep(LEASE / 20)
+        wait_until(lambda: ada.lost is not None, "the node hears that it was taken for dead")
         assert ada.take(2) is None, "who was taken for dead owns nothing"
         assert keys_in(heir, 0) == [b"after", b"before"]
     for store in stores:

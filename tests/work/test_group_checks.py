@@ -16,7 +16,8 @@ from restante.model.health.tree import HealthNode
 from restante.server.serve import ServedHub, start
 from restante.work import App
 from tests.hub.engines import FakeClock
-from tests.work.workers import SETTINGS, WorkerHere, wait_until
+from tests.waiting import wait_until
+from tests.work.workers import SETTINGS, WorkerHere
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ from restante.work import Again, App, Fenced, Job, Located, Refused
 from restante.work.bodies import BodyMisfit
 from restante.work.worker_process import STUCK_EXIT
 from tests.cluster.several import SeveralHub
-from tests.work.workers import HEARTBEAT, SETTINGS, WorkerHere, wait_until
+from tests.waiting import wait_until
+from tests.work.workers import HEARTBEAT, SETTINGS, WorkerHere, ended
 
 
 class Note(msgspec.Struct):
@@ -94,22 +95,22 @@ def test_actions_end_as_their_handlers_say(served: ServedHub | SeveralHub, hub: 
 
     with WorkerHere(app, served.url):
         app.connect(hub)
-        status = done.send(concerns="a", data=Note(7), wait=25)
+        status = ended(hub, done.send(concerns="a", data=Note(7), wait=25))
         assert (outcome(status), status.value) == (("done", None), {"n": 7, "attempt": 1})
-        status = located.send(concerns="a", data=Note(7), wait=25)
+        status = ended(hub, located.send(concerns="a", data=Note(7), wait=25))
         assert (outcome(status), status.location) == (("done", None), "/notes/7")
-        status = refused.send(concerns="a", wait=25)
+        status = ended(hub, refused.send(concerns="a", wait=25))
         assert outcome(status) == ("failed", "refused")
-        status = wrong.send(concerns="a", wait=25)
+        status = ended(hub, wrong.send(concerns="a", wait=25))
         assert outcome(status) == ("poisoned", "error")
         assert isinstance(status.problem, msgspec.Struct)
         assert status.problem.detail.endswith("ValueError: a secret is not here")
         assert "attempts.py" not in status.problem.detail, "it shows the handler's lines alone"
-        status = again.send(concerns="a", wait=25)
+        status = ended(hub, again.send(concerns="a", wait=25))
         assert (outcome(status), status.value, tried) == (("done", None), 3, [1, 2, 3])
-        status = exhausted.send(concerns="a", wait=25)
+        status = ended(hub, exhausted.send(concerns="a", wait=25))
         assert (outcome(status), status.attempts) == (("poisoned", "retries_exhausted"), 3)
-        raw = hub.act("ends.done", concerns="a", data={"n": "many"}, wait=25)
+        raw = ended(hub, hub.act("ends.done", concerns="a", data={"n": "many"}, wait=25))
         assert outcome(raw) == ("poisoned", "invalid_body")
         with pytest.raises(BodyMisfit):
             done.send(concerns="a", data={"n": "many"})
@@ -187,7 +188,7 @@ def test_a_name_of_nobody_fails_and_is_told_once(
 
     with caplog.at_level(logging.WARNING, "restante.work"), WorkerHere(app, served.url):
         for _ in range(2):
-            status = hub.act("unknown.other", concerns="a", wait=25)
+            status = ended(hub, hub.act("unknown.other", concerns="a"))
             assert outcome(status) == ("failed", "action_unknown")
     own = [record.getMessage() for record in caplog.records if record.name == "restante.work"]
     told = [message for message in own if "unknown.other" in message]
@@ -214,12 +215,12 @@ def test_a_name_of_a_newer_release_is_left_to_a_newer_worker(served: ServedHub |
     with WorkerHere(old, served.url):
         hub.act("release.second", concerns="a")
         waiting = hub.act("release.first", concerns="a")
-        status = hub.act("release.first", concerns="b", wait=25)
+        status = ended(hub, hub.act("release.first", concerns="b"))
         assert outcome(status) == ("done", None)
         # What was handed out counts as begun until the worker's next question says otherwise.
         wait_until(lambda: hub.outcome(waiting.id).state.value == "accepted", "its thing is parked")
     with WorkerHere(new, served.url):
-        assert outcome(hub.outcome(waiting.id, wait=25)) == ("done", None)
+        assert outcome(ended(hub, waiting)) == ("done", None)
     assert done == ["first by the old one", "second", "first"]
 
 
@@ -253,8 +254,8 @@ def test_health_checks_are_dropped_before_any_handler_and_counted(
         return message.id or ""
 
     with WorkerHere(app, served.url) as worker:
-        assert outcome(hub.outcome(check("TRUE"), wait=25)) == ("done", None)
-        assert outcome(hub.outcome(check("true"), wait=25)) == ("done", None)
+        assert outcome(ended(hub, hub.outcome(check("TRUE")))) == ("done", None)
+        assert outcome(ended(hub, hub.outcome(check("true")))) == ("done", None)
         assert called == ["true"]
         assert worker.runner.counts.health_checks == 1
 
@@ -270,7 +271,7 @@ def test_what_has_expired_is_not_begun(served: ServedHub | SeveralHub, hub: sync
     sent = hub.act("expiry.note", concerns="a", expires_in=0.2)
     time.sleep(0.3)
     with WorkerHere(app, served.url):
-        assert hub.outcome(sent.id, wait=25).state.value == "expired"
+        assert ended(hub, sent).state.value == "expired"
 
 
 def test_actions_sent_by_a_handler_carry_its_correlation_id_and_trace(
@@ -328,7 +329,7 @@ def test_hooks_run_around_the_work_and_logs_name_the_action(
     caplog.handler.addFilter(WithAction())
     with WorkerHere(app, served.url):
         app.connect(hub)
-        status = note.send(concerns="a", wait=25)
+        status = ended(hub, note.send(concerns="a"))
     assert told == ["start", "done", "stop"]
     (record,) = [record for record in caplog.records if record.name == "shop"]
     fields: dict[str, Any] = record.__dict__["fields"]
@@ -355,7 +356,7 @@ def test_a_port_and_a_file_tell_how_the_worker_is(
 
     with WorkerHere(app, served.url, port=port, liveness_file=file):
         app.connect(hub)
-        note.send(concerns="a", wait=25)
+        ended(hub, note.send(concerns="a"))
         wait_until(file.exists, "the file is touched")
         assert asked("/livez") == (200, "live\n")
         assert asked("/readyz") == (200, "ready\n")
@@ -387,11 +388,11 @@ def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(
     stuck = hub.act("hangs.thread", concerns="a")
     beside = hub.act("hangs.other", concerns="b")
     assert worker.join() == STUCK_EXIT
-    assert outcome(hub.outcome(beside.id, wait=25)) == ("done", None), "its other work is left cleanly"
+    assert outcome(ended(hub, beside)) == ("done", None), "its other work is left cleanly"
     wait_until(lambda: hub.outcome(stuck.id).deaths == 1, "a death is counted")
     hangs.set()
     with WorkerHere(app, served.url):
-        status = hub.outcome(stuck.id, wait=25)
+        status = ended(hub, stuck)
     assert (outcome(status), status.deaths) == (("done", None), 1)
 
 
@@ -406,7 +407,7 @@ def test_a_fenced_attempt_reports_nothing_and_the_worker_goes_on(served: ServedH
 
     with WorkerHere(app, served.url):
         app.connect(hub)
-        status = note.send(concerns="a", wait=25)
+        status = ended(hub, note.send(concerns="a"))
     assert outcome(status) == ("done", None)
     assert tried[0] < tried[1], "it was done under another generation"
 
@@ -452,7 +453,7 @@ def test_an_async_handler_that_takes_too_long_is_cancelled_and_tried_again(
 
     with WorkerHere(app, served.url):
         app.connect(hub)
-        status = note.send(concerns="a", wait=25)
+        status = ended(hub, note.send(concerns="a"))
     assert (outcome(status), status.value, len(cancelled)) == (("done", None), 2, 1)
 
 
@@ -467,7 +468,7 @@ def test_a_busy_handler_loses_no_lease(served: ServedHub | SeveralHub, hub: sync
     with WorkerHere(app, served.url):
         app.connect(hub)
         for _ in range(2):
-            assert outcome(note.send(concerns="a", wait=25)) == ("done", None)
+            assert outcome(ended(hub, note.send(concerns="a"))) == ("done", None)
     assert len(set(generations)) == 1
 
 
@@ -487,16 +488,16 @@ def test_a_thing_is_held_until_an_operator_has_decided_whichever_worker_has_it(
 
     with WorkerHere(app, served.url):
         poisoned, waiting = sent(1), sent(2)
-        assert outcome(hub.outcome(poisoned.id, wait=25)) == ("poisoned", "error")
-        assert outcome(hub.outcome(sent(3, "b").id, wait=25)) == ("done", None), "other things go on"
+        assert outcome(ended(hub, poisoned)) == ("poisoned", "error")
+        assert outcome(ended(hub, sent(3, "b"))) == ("done", None), "other things go on"
     with WorkerHere(app, served.url):
-        assert outcome(hub.outcome(sent(4, "b").id, wait=25)) == ("done", None)
+        assert outcome(ended(hub, sent(4, "b"))) == ("done", None)
         # The hub presumes of a worker that it does what it was handed, until that worker has said what it does.
         wait_until(lambda: hub.outcome(waiting.id).state.value == "accepted", "the next worker holds it, too")
         assert done == [3, 4]
         broken = False
         hub.group("held").again(poisoned.id)
-        assert outcome(hub.outcome(poisoned.id, wait=25)) == ("done", None)
+        assert outcome(ended(hub, poisoned)) == ("done", None)
     assert done == [3, 4, 2, 1], "what is done again comes after what waited"
 
 
@@ -512,7 +513,7 @@ def test_a_thing_goes_on_when_an_operator_decides_before_the_worker_has_looked(
 
     with WorkerHere(app, served.url):
         app.connect(hub)
-        poisoned = note.send(concerns="a", data=Note(1), wait=25)
+        poisoned = ended(hub, note.send(concerns="a", data=Note(1)))
         assert outcome(poisoned) == ("poisoned", "error")
         hub.group("decided").give_up(poisoned.id)
-        assert outcome(note.send(concerns="a", data=Note(2), wait=25)) == ("done", None)
+        assert outcome(ended(hub, note.send(concerns="a", data=Note(2)))) == ("done", None)

@@ -24,9 +24,10 @@ from restante.model.actions.wanted_action import WantedAction
 from restante.server.serve import start
 from tests.crash.campaign import LONG, Crowd
 from tests.crash.served import Served
+from tests.waiting import wait_until
 from tests.work.dying_worker import STEPS
 from tests.work.ledger_app import ledger, make_ledger
-from tests.work.workers import HEARTBEAT, PATIENCE, SETTINGS, WorkerHere, wait_until
+from tests.work.workers import HEARTBEAT, SETTINGS, WorkerHere, ended
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(3_600 if LONG else 300)]
 
@@ -75,8 +76,7 @@ class Load(threading.Thread):
 
     def end(self) -> None:
         self.ending.set()
-        self.join(PATIENCE)
-        assert not self.is_alive()
+        self.join()
 
 
 @pytest.fixture
@@ -102,26 +102,10 @@ def workers(served: Served, file: Path) -> Iterator[Workers]:
 def check(hub: sync.Hub, load: Load, file: Path) -> None:
     """Every accepted action is done, once, in order; and the hub says so."""
     for thing, ids in load.accepted.items():
-        last = hub.outcome(ids[-1], concerns=thing, wait=25)
-        assert last.state.value == "done", f"{thing} stands still: {last}"
+        ended(hub, hub.outcome(ids[-1], concerns=thing))
         states = {hub.outcome(each, concerns=thing).state.value for each in ids}
         assert states == {"done"}
     assert ledger(file) == {thing: list(range(len(ids))) for thing, ids in load.accepted.items()}
-
-
-def wait_until_done(hub: sync.Hub, load: Load, file: Path) -> None:
-    """Wait until all that was accepted has its outcome. However much there is left of it, something of it is always done in time."""
-    for thing, ids in load.accepted.items():
-        done, deadline = 0, time.monotonic() + PATIENCE
-        while not _final(hub, ids[-1], thing):
-            before, done = done, sum(map(len, ledger(file).values()))
-            if done > before:
-                deadline = time.monotonic() + PATIENCE
-            assert time.monotonic() < deadline, f"{thing} stands still: {hub.outcome(ids[-1], concerns=thing)}"
-
-
-def _final(hub: sync.Hub, action_id: str, thing: str) -> bool:
-    return hub.outcome(action_id, concerns=thing, wait=1).is_final
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -132,11 +116,10 @@ def test_a_worker_killed_at_any_step_loses_nothing_and_does_nothing_twice(
         load = Load(served.url, most=15)
         for count in (1,) if step in ("joined", "read") else (1, 4):
             dying = workers.start_dying(step, count)
-            assert dying.wait(PATIENCE) == -signal.SIGKILL
+            assert dying.wait() == -signal.SIGKILL
             workers.running.remove(dying)
         load.end()
         workers.start()
-        wait_until_done(hub, load, file)
         check(hub, load, file)
 
 
@@ -147,7 +130,7 @@ def test_an_action_that_ends_its_worker_at_once_becomes_poison(served: Served, w
         beside = [hub.act("take_turn", concerns=thing, data={"turn": 0}) for thing in THINGS]
         after = hub.act("take_turn", concerns="a", data={"turn": 0})
         for death in range(1, 4):
-            assert workers.start().wait(PATIENCE) == -signal.SIGKILL
+            assert workers.start().wait() == -signal.SIGKILL
             workers.running.pop()
             wait_until(lambda death=death: hub.outcome(killer.id).deaths == death, "the death is counted")  # type: ignore[misc]
         status = hub.outcome(killer.id)
@@ -167,11 +150,11 @@ def test_an_action_that_comes_to_a_worker_and_ends_it_at_once_counts_from_the_fi
     with restante.connect(served.url, retries=PATIENT) as hub:
         worker = workers.start()
         before = hub.act("take_turn", concerns="a", data={"turn": 0})
-        assert hub.outcome(before.id, wait=20).state.value == "done"
+        assert ended(hub, before).state.value == "done"
         killer = hub.act("end_worker", concerns="a")
         for death in range(1, 4):
             worker = worker if death == 1 else workers.start()
-            assert worker.wait(PATIENCE) == -signal.SIGKILL
+            assert worker.wait() == -signal.SIGKILL
             workers.running.pop()
             wait_until(lambda death=death: hub.outcome(killer.id).deaths == death, "the death is counted")  # type: ignore[misc]
         status = hub.outcome(killer.id)
@@ -191,7 +174,6 @@ def test_whatever_is_killed_or_stopped_every_action_is_done_once_and_in_order(
             time.sleep(chance.uniform(0.2, 1.0))
             trouble(kind, served, workers, chance)
         load.end()
-        wait_until_done(hub, load, file)
         check(hub, load, file)
     for worker in tuple(workers.running):
         assert workers.end(worker) == 0
@@ -230,7 +212,6 @@ def test_a_database_that_is_gone_for_a_while_makes_no_poison(
         for part in sorted(away.iterdir()):
             part.rename(tmp_path / part.name)
         load.end()
-        wait_until_done(hub, load, file)
         assert list(hub.group("ledger").poison()) == []
         check(hub, load, file)
 
@@ -238,7 +219,7 @@ def test_a_database_that_is_gone_for_a_while_makes_no_poison(
 def test_poison_that_cannot_be_written_is_reported_until_it_is(served: Served, workers: Workers, file: Path) -> None:
     with restante.connect(served.url, retries=PATIENT) as hub:
         worker = workers.start()
-        first = hub.act("take_turn", concerns="a", data={"turn": 0}, wait=25)
+        first = ended(hub, hub.act("take_turn", concerns="a", data={"turn": 0}))
         assert first.state.value == "done"
         worker.send_signal(signal.SIGSTOP)
         bad = hub.act("break_down", concerns="a")
@@ -247,7 +228,7 @@ def test_poison_that_cannot_be_written_is_reported_until_it_is(served: Served, w
         worker.send_signal(signal.SIGCONT)
         time.sleep(LEASE)
         served.start()
-        status = hub.outcome(after.id, wait=25)
+        status = ended(hub, after)
         assert status.state.value == "done"
         poisoned = hub.outcome(bad.id)
         assert (poisoned.state.value, _code(poisoned)) == ("poisoned", "error")
@@ -281,5 +262,4 @@ def test_a_step_of_the_hubs_clock_changes_nothing(tmp_path: Path, file: Path, mo
                 generations = generations or dict(worker.runner.core.partitions)
                 assert dict(worker.runner.core.partitions) == generations, "no lease was lost"
             load.end()
-            wait_until_done(hub, load, file)
             check(hub, load, file)

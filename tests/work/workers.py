@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from restante.client.surface import sync
+from restante.model.actions.action_answers import ActionStatus
 from restante.settings import GroupSettings, Settings
 from restante.work import App
 from restante.work.runner import WorkRunner
 from restante.work.worker_process import WorkerPlace, work_async
+from tests.waiting import wait_until
 
 HEARTBEAT = 0.5  # A machine that stands still for less than a lease is to end none.
 SETTINGS = Settings(
@@ -20,7 +21,6 @@ SETTINGS = Settings(
     housekeeping_seconds=0,
     groups=GroupSettings(heartbeat_seconds=HEARTBEAT, handover_seconds=5),
 )
-PATIENCE = 60.0
 
 
 class WorkerHere:
@@ -59,7 +59,7 @@ class WorkerHere:
 
     def start(self) -> Self:
         self._thread.start()
-        assert self._begun.wait(PATIENCE)
+        self._begun.wait()
         return self
 
     def has_partitions(self, count: int = SETTINGS.partition_count) -> bool:
@@ -71,8 +71,7 @@ class WorkerHere:
         self.join()
 
     def join(self) -> int | None:
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive(), "the worker does not end"
+        self._thread.join()
         return self.exit_code
 
     def __enter__(self) -> Self:
@@ -86,8 +85,8 @@ class WorkerHere:
         self.stop()
 
 
-def wait_until(fulfilled: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not fulfilled():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
+def ended(hub: sync.Hub, status: ActionStatus) -> ActionStatus:
+    """The action when it has ended, however long that takes."""
+    while not status.is_final:
+        status = hub.outcome(status.id, concerns=status.concerns, wait=20)
+    return status

@@ -17,7 +17,7 @@ export const OPEN = given("RESTANTE_TEST_OPEN");
 export const GUARDED = given("RESTANTE_TEST_GUARDED");
 export const TOKEN = given("RESTANTE_TEST_TOKEN");
 
-export const QUICK = { times: 20, seconds: 20, firstPause: 0.001, longestPause: 0.05 };
+export const QUICK = { times: 20, seconds: 240, firstPause: 0.001, longestPause: 0.05 };
 
 export function hub(url: string = OPEN, options: HubOptions = {}): Hub {
   return connect(url, { retries: QUICK, ...options });
