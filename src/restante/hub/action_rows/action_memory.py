@@ -82,7 +82,7 @@ class ActionMemory:
         with self.lock:
             for action in actions:
                 known = self.handed.get((partition, action.number))
-                # The group that was handed an action under a name of its own may be doing it, whoever else is shown it.
+                # A group that was handed an action under a name of its own may be doing it, even if others are shown it later.
                 if action.group or known is None:
                     self.handed[partition, action.number] = action
             while len(self.handed) > limits.ACTIONS_REMEMBERED_MAX:
