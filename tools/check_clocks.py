@@ -35,18 +35,18 @@ PASSED_THROUGH = frozenset(
 )
 """Functions whose answer is a time if what they are given is one."""
 PARTS = frozenset({"total_seconds", "seconds", "microseconds", "days", "timestamp", "pop", "copy"})
-"""What of a time is a time."""
+"""The parts of a time that are times themselves."""
 PUTS = frozenset({"append", "add", "extend", "put", "appendleft"})
-"""What makes a value one of many."""
+"""Methods that make a value one of many."""
 WAITS = frozenset({"wait", "within", "acquire"})
 """Methods that wait for so many seconds, and options of methods that say how many."""
 HANGS_SECONDS = 60
-"""What has not come in such a time does not come."""
+"""A time after which nothing comes any more."""
 Scope = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Time(IntEnum):
-    """What a value has to do with clocks; the greater it is, the less may be asserted of it."""
+    """The relation of a value to clocks; the greater it is, the less may be asserted of it."""
 
     NONE = 0
     WALL = 1
@@ -160,7 +160,7 @@ class _Module:
         return max(map(self._of, values), default=Time.NONE)
 
     def _clock(self, value: ast.expr) -> Time:
-        """What a function reads, by where it was imported from; `time` of an event loop by the name of the loop."""
+        """The clock that a function reads, by where it was imported from; `time` of an event loop by the name of the loop."""
         name = self._full_name(value)
         if name in MEASURES or name.endswith("loop.time"):
             return Time.MEASURE
@@ -179,7 +179,7 @@ class _Module:
 
 
 def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """What the names of a module are in the modules that they come from."""
+    """The names of a module, and what each is called where it was imported from."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((own.asname, own.name) for own in node.names if own.asname)
